@@ -1,0 +1,11 @@
+//! Addresses as newtypes, and [`KernelBehaviour`], the table of named switches.
+
+mod behaviour;
+mod types;
+
+pub use behaviour::{
+    CoalescedRoom, DirectionRule, EmptyEntry, FillOnProtectionFault, FillWhenMemslotBacked, GenerationOnNewHpt,
+    IssstoreOnFailure, KernelBehaviour, KeyOnMemslotDelete, KeyOnPageOut, Preset, ReservedPp, SwitchError, SwitchInfo,
+    ZoneLookup,
+};
+pub use types::{EffectiveAddr, Gfn, GuestPhysAddr, Port, PteIndex, Vsid, index};
