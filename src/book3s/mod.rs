@@ -1,1 +1,3 @@
-//! TODO
+//! What the Power ISA says, independent of any hypervisor.
+
+pub mod insn;
