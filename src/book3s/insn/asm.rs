@@ -1,0 +1,287 @@
+//! Encoders for what a guest program needs besides loads and stores.
+//!
+//! Named as the assembler names them, operands in its order. All are `const`, so a program written as a constant is
+//! checked by the compiler.
+//!
+//! # Panics
+//!
+//! Each function panics on an operand outside the range its documentation gives; registers are 0 to 31 throughout.
+
+/// Special-purpose register numbers (Power ISA 2.07 Book III-S, 4.4.4 and Book II, 6.1).
+pub mod spr {
+    /// Link register.
+    pub const LR: u16 = 8;
+    /// Count register.
+    pub const CTR: u16 = 9;
+    /// Data storage interrupt status.
+    pub const DSISR: u16 = 18;
+    /// Data address.
+    pub const DAR: u16 = 19;
+    /// Save and restore register 0: where an interrupt came from.
+    pub const SRR0: u16 = 26;
+    /// Save and restore register 1: MSR at an interrupt.
+    pub const SRR1: u16 = 27;
+    /// Authority mask: storage keys.
+    pub const AMR: u16 = 29;
+    /// Time base, for reading.
+    pub const TB: u16 = 268;
+    /// Software use, first of four.
+    pub const SPRG0: u16 = 272;
+}
+
+const fn gpr(number: u8) -> u32 {
+    assert!(number < 32, "general registers are r0 to r31");
+    number as u32
+}
+
+const fn immediate(value: i16) -> u32 {
+    value as u16 as u32
+}
+
+const fn d_form(major: u32, rt: u8, ra: u8, low_half: u32) -> u32 {
+    major << 26 | gpr(rt) << 21 | gpr(ra) << 16 | low_half
+}
+
+const fn x_form(rt: u8, ra: u8, rb: u8, extended: u32) -> u32 {
+    31 << 26 | gpr(rt) << 21 | gpr(ra) << 16 | gpr(rb) << 11 | extended << 1
+}
+
+/// RT = RA + value; RA 0 stands for zero (Power ISA 2.07 Book I, 3.3.9).
+#[must_use]
+pub const fn addi(rt: u8, ra: u8, value: i16) -> u32 {
+    d_form(14, rt, ra, immediate(value))
+}
+
+/// RT = RA + (value << 16); RA 0 stands for zero (Power ISA 2.07 Book I, 3.3.9).
+#[must_use]
+pub const fn addis(rt: u8, ra: u8, value: i16) -> u32 {
+    d_form(15, rt, ra, immediate(value))
+}
+
+/// RT = value, sign-extended: `addi rt,0,value`.
+#[must_use]
+pub const fn li(rt: u8, value: i16) -> u32 {
+    addi(rt, 0, value)
+}
+
+/// RT = value << 16, sign-extended: `addis rt,0,value`.
+#[must_use]
+pub const fn lis(rt: u8, value: i16) -> u32 {
+    addis(rt, 0, value)
+}
+
+/// RA = RS | value (Power ISA 2.07 Book I, 3.3.13). Destination first, as in assembly.
+#[must_use]
+pub const fn ori(ra: u8, rs: u8, value: u16) -> u32 {
+    d_form(24, rs, ra, value as u32)
+}
+
+/// RA = RS | (value << 16) (Power ISA 2.07 Book I, 3.3.13). Destination first, as in assembly.
+#[must_use]
+pub const fn oris(ra: u8, rs: u8, value: u16) -> u32 {
+    d_form(25, rs, ra, value as u32)
+}
+
+/// No operation: `ori 0,0,0`.
+pub const NOP: u32 = ori(0, 0, 0);
+
+/// RA = RS << shift, shift 0 to 63: `rldicr ra,rs,shift,63-shift` (Power ISA 2.07 Book I, 3.3.14).
+#[must_use]
+pub const fn sldi(ra: u8, rs: u8, shift: u8) -> u32 {
+    assert!(shift < 64, "shift is 0 to 63");
+    let (sh, me) = (shift as u32, 63 - shift as u32);
+    // MD form: each 6-bit field keeps its high bit apart from the other five.
+    30 << 26
+        | gpr(rs) << 21
+        | gpr(ra) << 16
+        | (sh & 31) << 11
+        | (me & 31) << 6
+        | (me >> 5) << 5
+        | 1 << 2
+        | (sh >> 5) << 1
+}
+
+/// The five words that put any 64-bit value into RT: `lis`, `ori`, `sldi`, `oris`, `ori`.
+#[must_use]
+pub const fn li64(rt: u8, value: u64) -> [u32; 5] {
+    [
+        lis(rt, halfword(value, 3) as i16),
+        ori(rt, rt, halfword(value, 2)),
+        sldi(rt, rt, 32),
+        oris(rt, rt, halfword(value, 1)),
+        ori(rt, rt, halfword(value, 0)),
+    ]
+}
+
+/// Halfword `index` of a value, 0 the least significant.
+const fn halfword(value: u64, index: u32) -> u16 {
+    ((value >> (16 * index)) & 0xffff) as u16
+}
+
+const fn spr_form(rt: u8, spr: u16, extended: u32) -> u32 {
+    assert!(spr < 1024, "SPR numbers have 10 bits");
+    // The two halves of the SPR number are swapped in the word.
+    let swapped = (spr as u32 & 31) << 5 | spr as u32 >> 5;
+    31 << 26 | gpr(rt) << 21 | swapped << 11 | extended << 1
+}
+
+/// SPR = RS, SPR 0 to 1023 (Power ISA 2.07 Book III-S, 4.4.4); see [`spr`].
+#[must_use]
+pub const fn mtspr(spr: u16, rs: u8) -> u32 {
+    spr_form(rs, spr, 467)
+}
+
+/// RT = SPR, SPR 0 to 1023 (Power ISA 2.07 Book III-S, 4.4.4); see [`spr`].
+#[must_use]
+pub const fn mfspr(rt: u8, spr: u16) -> u32 {
+    spr_form(rt, spr, 339)
+}
+
+/// CTR = RS.
+#[must_use]
+pub const fn mtctr(rs: u8) -> u32 {
+    mtspr(spr::CTR, rs)
+}
+
+/// LR = RS.
+#[must_use]
+pub const fn mtlr(rs: u8) -> u32 {
+    mtspr(spr::LR, rs)
+}
+
+/// RT = LR.
+#[must_use]
+pub const fn mflr(rt: u8) -> u32 {
+    mfspr(rt, spr::LR)
+}
+
+/// RT = time base (Power ISA 2.07 Book II, 6.1), by its current form, `mfspr rt,268`.
+#[must_use]
+pub const fn mftb(rt: u8) -> u32 {
+    mfspr(rt, spr::TB)
+}
+
+/// MSR = RS, all bits that may be set so (L = 0; Power ISA 2.07 Book III-S, 4.4.4).
+#[must_use]
+pub const fn mtmsrd(rs: u8) -> u32 {
+    x_form(rs, 0, 0, 178)
+}
+
+/// RT = MSR (Power ISA 2.07 Book III-S, 4.4.4).
+#[must_use]
+pub const fn mfmsr(rt: u8) -> u32 {
+    x_form(rt, 0, 0, 83)
+}
+
+/// Enters a segment: RS the VSID doubleword, RB the ESID doubleword with index and V (Power ISA 2.07 Book III-S,
+/// 5.9.3.1).
+#[must_use]
+pub const fn slbmte(rs: u8, rb: u8) -> u32 {
+    x_form(rs, 0, rb, 402)
+}
+
+/// Invalidates the segment that RB names (Power ISA 2.07 Book III-S, 5.9.3.1).
+#[must_use]
+pub const fn slbie(rb: u8) -> u32 {
+    x_form(0, 0, rb, 434)
+}
+
+/// Invalidates all segments but entry 0, or what the hint `ih`, 0 to 7, says (Power ISA 2.07 Book III-S, 5.9.3.1).
+#[must_use]
+pub const fn slbia(ih: u8) -> u32 {
+    assert!(ih < 8, "IH has 3 bits");
+    x_form(ih, 0, 0, 498)
+}
+
+/// Context synchronisation (Power ISA 2.07 Book II, 4.4.1).
+pub const ISYNC: u32 = 19 << 26 | 150 << 1;
+
+/// Heavyweight `sync` (L = 0; Power ISA 2.07 Book II, 4.4.3).
+pub const SYNC: u32 = x_form(0, 0, 0, 598);
+
+/// `ptesync`: orders page and segment table updates (L = 2; Power ISA 2.07 Book III-S, 5.9.2).
+pub const PTESYNC: u32 = x_form(2, 0, 0, 598);
+
+/// Orders accesses to caching-inhibited storage (Power ISA 2.07 Book II, 4.4.3).
+pub const EIEIO: u32 = x_form(0, 0, 0, 854);
+
+/// System call with level `lev`, 0 to 127; 1 is a hypercall (Power ISA 2.07 Book III-S, 3.3.1).
+#[must_use]
+pub const fn sc(lev: u8) -> u32 {
+    assert!(lev < 128, "LEV has 7 bits");
+    17 << 26 | (lev as u32) << 5 | 1 << 1
+}
+
+const fn i_form(offset: i32, link: u32) -> u32 {
+    assert!(offset % 4 == 0, "a branch distance is a multiple of 4");
+    assert!(offset >= -(1 << 25) && offset < 1 << 25, "a branch reaches 32 MiB either way");
+    18 << 26 | offset as u32 & 0x03ff_fffc | link
+}
+
+/// Branch to this word's address + `offset` bytes, a multiple of 4 from -2^25 to 2^25 - 4 (Power ISA 2.07 Book I,
+/// 2.4).
+#[must_use]
+pub const fn b(offset: i32) -> u32 {
+    i_form(offset, 0)
+}
+
+/// As [`b`], with the next word's address to LR.
+#[must_use]
+pub const fn bl(offset: i32) -> u32 {
+    i_form(offset, 1)
+}
+
+const fn b_form(bo: u32, bi: u32, offset: i16) -> u32 {
+    assert!(offset % 4 == 0, "a branch distance is a multiple of 4");
+    16 << 26 | bo << 21 | bi << 16 | immediate(offset)
+}
+
+/// BO: decrement CTR, branch if it is not 0.
+const CTR_NOT_ZERO: u32 = 16;
+/// BO: branch if the condition bit is 1.
+const IF_TRUE: u32 = 12;
+/// BO: branch if the condition bit is 0.
+const IF_FALSE: u32 = 4;
+/// BO: branch always.
+const ALWAYS: u32 = 20;
+/// BI: "equal" of CR field 0.
+const CR0_EQ: u32 = 2;
+
+/// Decrements CTR and branches by `offset` bytes, a multiple of 4, if it is not 0 (Power ISA 2.07 Book I, 2.4).
+#[must_use]
+pub const fn bdnz(offset: i16) -> u32 {
+    b_form(CTR_NOT_ZERO, 0, offset)
+}
+
+/// Branches by `offset` bytes, a multiple of 4, if CR0 says equal (Power ISA 2.07 Book I, 2.4).
+#[must_use]
+pub const fn beq(offset: i16) -> u32 {
+    b_form(IF_TRUE, CR0_EQ, offset)
+}
+
+/// Branches by `offset` bytes, a multiple of 4, if CR0 says not equal (Power ISA 2.07 Book I, 2.4).
+#[must_use]
+pub const fn bne(offset: i16) -> u32 {
+    b_form(IF_FALSE, CR0_EQ, offset)
+}
+
+/// Branch to LR (Power ISA 2.07 Book I, 2.4).
+pub const BLR: u32 = 19 << 26 | ALWAYS << 21 | 16 << 1;
+
+/// Branch to CTR (Power ISA 2.07 Book I, 2.4).
+pub const BCTR: u32 = 19 << 26 | ALWAYS << 21 | 528 << 1;
+
+/// L field of a comparison of doublewords into CR0.
+const DOUBLEWORDS: u8 = 1;
+
+/// Compares RA and RB as signed doublewords into CR0 (Power ISA 2.07 Book I, 3.3.10).
+#[must_use]
+pub const fn cmpd(ra: u8, rb: u8) -> u32 {
+    x_form(DOUBLEWORDS, ra, rb, 0)
+}
+
+/// Compares RA and `value` as signed doublewords into CR0 (Power ISA 2.07 Book I, 3.3.10).
+#[must_use]
+pub const fn cmpdi(ra: u8, value: i16) -> u32 {
+    d_form(11, DOUBLEWORDS, ra, immediate(value))
+}
