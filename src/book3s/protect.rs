@@ -1,8 +1,8 @@
 //! Who may read and write a page: PP bits with Ks or Kp, and storage keys with the AMR
 //! (Power ISA 2.07 Book III-S, 5.7.9).
 
-use super::insn::Direction;
 use super::hpte::{HPTE_R_PP, HPTE_R_PP0, PP_RWRW, PP_RWRX, PP_RXRX, PP_RXXX, storage_key};
+use super::insn::Direction;
 
 /// Whether PP lets an access read (`hpte_read_permission`); `key` is Ks in supervisor state, Kp in problem state.
 ///

@@ -1,1 +1,3 @@
-//! TODO
+//! Workloads: fio jobs, netperf tests, access sequences; and the guest that performs them.
+
+pub mod guest;

@@ -1,0 +1,187 @@
+//! One guest access from instruction to outcome: hardware, then both handlers, again until it is done.
+
+use std::sync::atomic::Ordering;
+
+use crate::addr::{EffectiveAddr, GuestPhysAddr};
+use crate::book3s::hpte::{HPTE_R_C, HPTE_R_R, HPTE_R_RPN};
+use crate::book3s::insn::Direction;
+use crate::book3s::msr::{DSISR_ISSTORE, DSISR_KEYFAULT, DSISR_NOHPTE, DSISR_PROTFAULT};
+use crate::book3s::protect::{hardware_permits, key_forbids};
+use crate::book3s::{HashKey, Hpte, PageSizes};
+
+use super::early::{EarlyStep, Fault};
+use super::full::FullStep;
+use super::outcome::{CacheUse, Interrupt, Outcome, Record, RetryReason};
+use super::stage::{Stage, StageLog, StageSet};
+use super::vcpu::Vcpu;
+use super::vm::Vm;
+
+/// What a fetch at the guest's PC gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fetch {
+    /// An instruction word.
+    Word(u32),
+    /// A fault (`kvmppc_get_last_inst` fails).
+    Fails,
+}
+
+/// One data access of the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Access {
+    /// Effective address.
+    pub ea: EffectiveAddr,
+    /// What the instruction does to storage.
+    pub direction: Direction,
+    /// What the kernel finds at the PC when it emulates.
+    pub insn: Fetch,
+}
+
+impl Access {
+    /// A load or store by `word`, whose effective address and direction the caller knows.
+    #[must_use]
+    pub const fn new(ea: EffectiveAddr, direction: Direction, word: u32) -> Self {
+        Self { ea, direction, insn: Fetch::Word(word) }
+    }
+}
+
+/// Attempts that saw the same state, one after another, before an access counts as retrying for ever.
+const SAME_STATE: u32 = 3;
+
+/// What an attempt that was retried saw: equal twice in a row means that nothing moved in between.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Witness {
+    reason: RetryReason,
+    generation: u64,
+    hpte: Hpte,
+    guest_r: u64,
+    cached: bool,
+}
+
+/// How one attempt ended.
+enum Attempt {
+    Done(Outcome, CacheUse),
+    Retry(RetryReason),
+}
+
+/// What hardware makes of an access.
+enum Hardware {
+    Ram(GuestPhysAddr),
+    Fault(u32),
+}
+
+impl Vcpu {
+    /// Performs one access to its end. Does not hang: an access that would retry for ever is told as such.
+    ///
+    /// An exit to user space is returned, not handled: for a load, give the data to [`Vcpu::complete_load`].
+    pub fn access(&mut self, vm: &Vm, access: &Access) -> Record {
+        let mut stages = StageLog::default();
+        let mut last: Option<Witness> = None;
+        let mut same = 0;
+        loop {
+            let mut set = StageSet::EMPTY;
+            let attempt = self.attempt(vm, access, &mut set);
+            stages.push(set);
+            match attempt {
+                Attempt::Done(outcome, cache) => return self.record(vm, outcome, cache, stages),
+                Attempt::Retry(reason) => {
+                    let witness = Witness {
+                        reason,
+                        generation: vm.generation(),
+                        hpte: self.fault.hpte,
+                        guest_r: self.fault.guest_r,
+                        cached: self.fault.cached.is_some(),
+                    };
+                    same = if last == Some(witness) { same + 1 } else { 1 };
+                    last = Some(witness);
+                    if same >= SAME_STATE {
+                        return self.record(vm, Outcome::RetriesForever(reason), CacheUse::None, stages);
+                    }
+                    std::hint::spin_loop();
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn record(&mut self, vm: &Vm, outcome: Outcome, cache: CacheUse, stages: StageLog) -> Record {
+        // Only a hit can be wrong about this: a miss has just searched the memslots.
+        let ram_as_mmio = cache == CacheUse::Hit
+            && outcome.mmio_gpa().is_some_and(|gpa| self.view.load().memslots.find(gpa.gfn(vm.page_shift())).is_some());
+        Record { outcome, cache, stages, ram_as_mmio }
+    }
+
+    #[inline]
+    fn attempt(&mut self, vm: &Vm, access: &Access, stages: &mut StageSet) -> Attempt {
+        let Some(slb_v) = self.slb.lookup(access.ea) else {
+            stages.add(Stage::Reflect);
+            return Attempt::Done(Outcome::Reflected(Interrupt::DataSegment { dar: access.ea }), CacheUse::None);
+        };
+        let key = HashKey::new(access.ea, slb_v);
+        let cause = match self.hardware(access, slb_v, &key) {
+            Hardware::Ram(gpa) => {
+                stages.add(Stage::Ram);
+                return Attempt::Done(Outcome::Ram { gpa }, CacheUse::None);
+            }
+            Hardware::Fault(cause) => cause,
+        };
+        stages.add(Stage::GuestExit);
+        let store = if access.direction == Direction::Store { DSISR_ISSTORE } else { 0 };
+        let fault = Fault { ea: access.ea, slb_v, dsisr: cause | store, fetch: false };
+        // Only no-HPTE and protection faults reach the early handler; the rest is reflected at once.
+        if cause & (DSISR_NOHPTE | DSISR_PROTFAULT) == 0 {
+            return Self::reflect(&fault, fault.dsisr, CacheUse::None, stages);
+        }
+        match self.early(vm, &fault, &key, stages) {
+            EarlyStep::Retry(reason) => {
+                stages.add(Stage::GuestEntry);
+                Attempt::Retry(reason)
+            }
+            EarlyStep::Reflect { status } => Self::reflect(&fault, status, CacheUse::None, stages),
+            EarlyStep::Host { .. } => {
+                stages.add(Stage::HostEntry);
+                let step = self.full_fault(vm, &fault, access.insn, stages);
+                stages.add(Stage::GuestEntry);
+                match step {
+                    FullStep::Done { handler, gpa, cache } => Attempt::Done(Outcome::Kernel { handler, gpa }, cache),
+                    FullStep::Exit { exit, cache } => Attempt::Done(Outcome::Exit(exit), cache),
+                    FullStep::Failed { dsisr, cache } => Self::reflect(&fault, dsisr, cache, stages),
+                    FullStep::NotModelled { name } => Attempt::Done(Outcome::NotModelled { name }, CacheUse::None),
+                    FullStep::Retry(reason) => Attempt::Retry(reason),
+                }
+            }
+        }
+    }
+
+    fn reflect(fault: &Fault, dsisr: u32, cache: CacheUse, stages: &mut StageSet) -> Attempt {
+        stages.add(Stage::Reflect);
+        stages.add(Stage::GuestEntry);
+        Attempt::Done(Outcome::Reflected(Interrupt::DataStorage { dsisr, dar: fault.ea }), cache)
+    }
+
+    /// Translation by hardware: VALID entries only, protection and key on the host's doubleword, R and C set.
+    #[inline]
+    fn hardware(&mut self, access: &Access, slb_v: u64, key: &HashKey) -> Hardware {
+        let storage_key = self.storage_key(slb_v);
+        let amr = self.amr;
+        let hpt = &self.view.load().hpt;
+        let Some((index, hpte)) = hpt.find_valid(key) else { return Hardware::Fault(DSISR_NOHPTE) };
+        let mut cause = 0;
+        if !hardware_permits(hpte.r, storage_key, access.direction) {
+            cause |= DSISR_PROTFAULT;
+        }
+        if key_forbids(hpte.r, amr, access.direction) {
+            cause |= DSISR_KEYFAULT;
+        }
+        if cause != 0 {
+            return Hardware::Fault(cause);
+        }
+        let rc = if access.direction == Direction::Store { HPTE_R_R | HPTE_R_C } else { HPTE_R_R };
+        let Some((slot, rev)) = hpt.entry(index) else { return Hardware::Fault(DSISR_NOHPTE) };
+        if hpte.r & rc != rc {
+            slot.r.fetch_or(rc.to_be(), Ordering::AcqRel);
+        }
+        let bytes = PageSizes::of_hpte(hpte.v, hpte.r).map_or(1 << 12, |sizes| sizes.actual.bytes());
+        let guest_r = rev.guest_rpte.load(Ordering::Relaxed);
+        Hardware::Ram(GuestPhysAddr(guest_r & HPTE_R_RPN & !(bytes - 1) | access.ea.0 & (bytes - 1)))
+    }
+}

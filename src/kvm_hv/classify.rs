@@ -1,0 +1,58 @@
+//! Why an access missed: tells cold, segment, generation and capacity apart.
+
+use rustc_hash::FxHashSet;
+
+use crate::addr::{EffectiveAddr, EmptyEntry};
+use crate::book3s::page_size::slb_base_shift;
+
+use super::cache::{CacheDesign, CacheEntry, MmioCache};
+use super::outcome::MissClass;
+
+/// What was ever cached on one vCPU, and a shadow cache that no bump empties.
+#[derive(Clone, Debug)]
+pub(super) struct Classifier {
+    /// Same size, policy and seed as the real cache, every entry tagged generation 0: what it still holds, a
+    /// bump alone made a miss of.
+    shadow: MmioCache,
+    /// (base page shift, page) ever cached.
+    pages: FxHashSet<(u32, u64)>,
+    /// (slb_v, page) ever cached.
+    segments: FxHashSet<(u64, u64)>,
+}
+
+impl Classifier {
+    pub(super) fn new(design: CacheDesign, seed: u64) -> Self {
+        let shadow = MmioCache::new(design, EmptyEntry::Invalid, seed);
+        Self { shadow, pages: FxHashSet::default(), segments: FxHashSet::default() }
+    }
+
+    /// An access was served by the real cache: the shadow sees it too.
+    #[inline]
+    pub(super) fn hit(&mut self, ea: EffectiveAddr, slb_v: u64) {
+        if self.shadow.search(ea, slb_v, 0).is_none() {
+            self.fill(ea, slb_v);
+        }
+    }
+
+    /// The real cache missed and is about to be filled for this page: why it missed.
+    pub(super) fn miss(&mut self, ea: EffectiveAddr, slb_v: u64) -> MissClass {
+        let shift = slb_base_shift(slb_v);
+        let page = ea.0 >> shift;
+        let known_page = !self.pages.insert((shift, page));
+        let known_segment = !self.segments.insert((slb_v, page));
+        let kept = self.shadow.search(ea, slb_v, 0).is_some();
+        if !kept {
+            self.fill(ea, slb_v);
+        }
+        match (known_page, known_segment, kept) {
+            (false, ..) => MissClass::Cold,
+            (true, false, _) => MissClass::Segment,
+            (true, true, true) => MissClass::Generation,
+            (true, true, false) => MissClass::Capacity,
+        }
+    }
+
+    fn fill(&mut self, ea: EffectiveAddr, slb_v: u64) {
+        self.shadow.fill(CacheEntry { ea, slb_v, base_shift: slb_base_shift(slb_v), ..CacheEntry::default() });
+    }
+}

@@ -1,0 +1,122 @@
+//! MMIO emulation (`kvmppc_hv_emulate_mmio`, `kvmppc_emulate_loadstore`): integer loads and stores onto the bus.
+
+use crate::addr::{DirectionRule, GuestPhysAddr, IssstoreOnFailure};
+use crate::book3s::insn::{Access, Direction, Insn, KernelSupport, decode, is_store_by_bit, store_bytes};
+use crate::book3s::msr::{DSISR_BADACCESS, DSISR_ISSTORE};
+use crate::io::{BusRead, BusWrite};
+
+use super::access::Fetch;
+use super::early::Fault;
+use super::full::FullStep;
+use super::outcome::{CacheUse, Handler, MmioExit, RetryReason};
+use super::stage::{Stage, StageSet};
+use super::vcpu::{PendingLoad, Vcpu};
+use super::vm::Vm;
+
+impl Vcpu {
+    #[inline]
+    pub(super) fn emulate(
+        &mut self,
+        vm: &Vm,
+        fault: &Fault,
+        gpa: GuestPhysAddr,
+        insn: Fetch,
+        cache: CacheUse,
+        stages: &mut StageSet,
+    ) -> FullStep {
+        let is_store = fault.direction() == Direction::Store;
+        if is_store {
+            stages.add(Stage::FastBus);
+            if let Some(fd) = self.io.fast_mmio_write(gpa.0) {
+                // Nothing is decoded: an update form's RA stays as it is.
+                stages.add(Stage::EventfdSignal);
+                self.pc = self.pc.wrapping_add(4);
+                return FullStep::Done { handler: Handler::FastMmio(fd), gpa, cache };
+            }
+        }
+        let Fetch::Word(word) = insn else { return FullStep::Retry(RetryReason::FetchFailed) };
+        stages.add(Stage::Decode);
+        let decoded = decode(word);
+        let counts_as_store = match (vm.behaviour().direction_rule, decoded) {
+            (DirectionRule::Decoded, Some(insn)) => insn.direction() == Direction::Store,
+            _ => is_store_by_bit(word),
+        };
+        if counts_as_store != is_store {
+            return FullStep::Retry(RetryReason::DirectionMismatch);
+        }
+        match decoded {
+            Some(Insn::Access(access)) if access.is_valid_form() => {
+                self.access_device(&access, fault, gpa, cache, stages)
+            }
+            Some(Insn::CacheOp(_)) => {
+                self.pc = self.pc.wrapping_add(4);
+                FullStep::Done { handler: Handler::NoOp, gpa, cache }
+            }
+            Some(Insn::Refused(refused)) if refused.kernel == KernelSupport::Emulates => {
+                FullStep::NotModelled { name: refused.name }
+            }
+            _ => self.fail(vm, is_store, cache),
+        }
+    }
+
+    /// A valid integer access: form the value, ask the bus, exit if nobody takes it.
+    #[inline]
+    fn access_device(
+        &mut self,
+        access: &Access,
+        fault: &Fault,
+        gpa: GuestPhysAddr,
+        cache: CacheUse,
+        stages: &mut StageSet,
+    ) -> FullStep {
+        let bytes = access.size.bytes();
+        self.mmio_is_write = access.direction == Direction::Store;
+        stages.add(Stage::MmioBus);
+        let (mut data, mut ring_full) = ([0; 8], false);
+        let handler = match access.direction {
+            Direction::Store => {
+                (data, _) = store_bytes(self.gpr[usize::from(access.rt & 31)], access, self.endian());
+                match self.io.mmio_write(gpa.0, &data[..bytes]) {
+                    BusWrite::Eventfd(fd) => {
+                        stages.add(Stage::EventfdSignal);
+                        Some(Handler::Eventfd(fd))
+                    }
+                    BusWrite::Coalesced => {
+                        stages.add(Stage::CoalescedWrite);
+                        Some(Handler::Coalesced)
+                    }
+                    BusWrite::Unhandled { ring_full: full } => {
+                        ring_full = full;
+                        None
+                    }
+                }
+            }
+            Direction::Load => {
+                let BusRead::Unhandled = self.io.mmio_read(gpa.0, access.size as u32);
+                self.pending = Some(PendingLoad { access: *access, endian: self.endian() });
+                None
+            }
+        };
+        if access.update {
+            self.gpr[usize::from(access.ra & 31)] = fault.ea.0;
+        }
+        self.pc = self.pc.wrapping_add(4);
+        match handler {
+            Some(handler) => FullStep::Done { handler, gpa, cache },
+            None => {
+                stages.add(Stage::UserExit);
+                let exit = MmioExit { gpa, direction: access.direction, len: access.size as u8, data, ring_full };
+                FullStep::Exit { exit, cache }
+            }
+        }
+    }
+
+    /// EMULATE_FAIL: the guest gets a data storage interrupt, the PC stays.
+    fn fail(&self, vm: &Vm, is_store: bool, cache: CacheUse) -> FullStep {
+        let store = match vm.behaviour().issstore_on_failure {
+            IssstoreOnFailure::Stale => self.mmio_is_write,
+            IssstoreOnFailure::Exact => is_store,
+        };
+        FullStep::Failed { dsisr: DSISR_BADACCESS | if store { DSISR_ISSTORE } else { 0 }, cache }
+    }
+}

@@ -1,0 +1,162 @@
+//! The full handler (`kvmppc_book3s_hv_page_fault`): emulate, map RAM, or retry.
+
+use std::sync::atomic::Ordering;
+
+use crate::addr::{GuestPhysAddr, PteIndex};
+use crate::book3s::PageSizes;
+use crate::book3s::hpte::{HPTE_R_C, HPTE_R_KEY_HI, HPTE_R_PP0, HPTE_R_R, HPTE_V_ABSENT, HPTE_V_VALID, Hpte};
+
+use super::access::Fetch;
+use super::early::Fault;
+use super::hpt::{Hpt, Revmap, Slot};
+use super::lock::{lock_hpte, lock_rmap, unlock_hpte, unlock_rmap, write_locked};
+use super::memslot::{HOST_PRESENT, Memslot};
+use super::outcome::{CacheUse, Handler, MmioExit, RetryReason};
+use super::page_out::page_base;
+use super::rmap::{add_to_chain, gathered};
+use super::stage::{Stage, StageSet};
+use super::vcpu::{FaultState, Vcpu};
+use super::vm::Vm;
+
+/// What the full handler did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FullStep {
+    /// A kernel-side device took the access.
+    Done {
+        /// Who.
+        handler: Handler,
+        /// Where.
+        gpa: GuestPhysAddr,
+        /// Hit or miss.
+        cache: CacheUse,
+    },
+    /// User space must complete it.
+    Exit {
+        /// What it is told.
+        exit: MmioExit,
+        /// Hit or miss.
+        cache: CacheUse,
+    },
+    /// Emulation failed: data storage interrupt with this DSISR.
+    Failed {
+        /// BADACCESS, with ISSTORE by switch.
+        dsisr: u32,
+        /// Hit or miss.
+        cache: CacheUse,
+    },
+    /// The kernel emulates this instruction, this crate does not (floating point, vectors).
+    NotModelled {
+        /// Its mnemonic.
+        name: &'static str,
+    },
+    /// The guest runs the instruction again.
+    Retry(RetryReason),
+}
+
+impl Vcpu {
+    /// The full handler, on what [`Vcpu::early_fault`] saved for the same fault.
+    ///
+    /// `insn` is what a fetch at the guest's PC gives now: it may differ from what caused the fault.
+    pub fn full_fault(&mut self, vm: &Vm, fault: &Fault, insn: Fetch, stages: &mut StageSet) -> FullStep {
+        let FaultState { cached, hpte, .. } = self.fault;
+        if let Some(entry) = cached.and_then(|slot| self.cache.entry(slot)) {
+            stages.add(Stage::GenerationRecheck);
+            if entry.generation == vm.generation() {
+                let gpa = physical(hpte.v, entry.guest_r, fault);
+                return self.emulate(vm, fault, gpa, insn, CacheUse::Hit, stages);
+            }
+        }
+        match self.look_again(vm, fault, stages) {
+            Ok(gpa) => self.emulate(vm, fault, gpa, insn, CacheUse::Miss(self.miss_class), stages),
+            Err(reason) => FullStep::Retry(reason),
+        }
+    }
+
+    /// Locks the HPTE a second time and searches the memslots: the address to emulate at, or why to retry.
+    fn look_again(&mut self, vm: &Vm, fault: &Fault, stages: &mut StageSet) -> Result<GuestPhysAddr, RetryReason> {
+        stages.add(Stage::HpteLockSecond);
+        let FaultState { index, hpte: seen, .. } = self.fault;
+        let view = self.view.load();
+        let (slot, rev) = view.hpt.entry(index).ok_or(RetryReason::HpteChanged)?;
+        let v = lock_hpte(&slot.v);
+        let now = Hpte { v, r: slot.read_r() };
+        let guest_r = rev.guest_rpte.load(Ordering::Relaxed);
+        unlock_hpte(&slot.v, v);
+        if now != seen {
+            return Err(RetryReason::HpteChanged);
+        }
+        stages.add(Stage::MemslotSearch);
+        let gpa = physical(now.v, guest_r, fault);
+        let Some(memslot) = view.memslots.find(gpa.gfn(vm.page_shift())) else { return Ok(gpa) };
+        stages.add(Stage::PageIn);
+        Err(MapRam { vm, hpt: &view.hpt, memslot, slot, rev, index, seen, guest_r }.map(gpa))
+    }
+}
+
+/// Guest physical address: page from the guest's doubleword, offset within the actual page from the EA.
+#[inline]
+fn physical(v: u64, guest_r: u64, fault: &Fault) -> GuestPhysAddr {
+    let bytes = PageSizes::of_hpte(v, guest_r).map_or(1 << 12, |sizes| sizes.actual.bytes());
+    GuestPhysAddr(page_base(guest_r, bytes).0 | fault.ea.0 & (bytes - 1))
+}
+
+/// Maps RAM: brings the host page in and makes the HPTE VALID, unless something changed meanwhile.
+struct MapRam<'a> {
+    vm: &'a Vm,
+    hpt: &'a Hpt,
+    memslot: &'a Memslot,
+    slot: &'a Slot,
+    rev: &'a Revmap,
+    index: PteIndex,
+    seen: Hpte,
+    guest_r: u64,
+}
+
+impl MapRam<'_> {
+    fn map(&self, gpa: GuestPhysAddr) -> RetryReason {
+        let Some(sizes) = PageSizes::of_hpte(self.seen.v, self.guest_r) else { return RetryReason::HpteChanged };
+        let shift = self.vm.page_shift();
+        let base = page_base(self.guest_r, sizes.actual.bytes());
+        let seq = self.vm.mmu_seq();
+        let gfn = gpa.gfn(shift);
+        if let Some(state) = self.memslot.host_state(gfn) {
+            state.store(HOST_PRESENT, Ordering::Release);
+        }
+        // The address has the host page's granularity, so that lower bits survive when the guest's page is smaller.
+        let bytes = sizes.actual.bytes().max(1 << shift);
+        let address = HPTE_R_PP0 - bytes;
+        let mut r =
+            self.guest_r & HPTE_R_KEY_HI | self.guest_r & !address | self.memslot.host_real(base, shift) & address;
+
+        let v = lock_hpte(&self.slot.v);
+        let changed = Hpte { v, r: self.slot.read_r() } != self.seen
+            || self.rev.guest_rpte.load(Ordering::Relaxed) != self.guest_r;
+        if changed {
+            unlock_hpte(&self.slot.v, v);
+            return RetryReason::HpteChanged;
+        }
+        let Some(rmap) = self.memslot.rmap(base.gfn(shift)) else {
+            unlock_hpte(&self.slot.v, v);
+            return RetryReason::HpteChanged;
+        };
+        let word = lock_rmap(rmap);
+        if self.vm.invalidated_since(seq) {
+            unlock_rmap(rmap, word);
+            unlock_hpte(&self.slot.v, v);
+            return RetryReason::InvalidationInProgress;
+        }
+        r &= gathered(word) | !(HPTE_R_R | HPTE_R_C);
+        if v & HPTE_V_VALID != 0 {
+            // It was valid (a protection fault): invalidate first, and lose no R or C that hardware set.
+            unlock_rmap(rmap, word);
+            write_locked(&self.slot.v, v & !HPTE_V_VALID | HPTE_V_ABSENT);
+            r |= self.slot.read_r() & (HPTE_R_R | HPTE_R_C);
+        } else {
+            let word = add_to_chain(self.hpt, word, self.index);
+            unlock_rmap(rmap, word);
+        }
+        self.slot.write_r(r);
+        unlock_hpte(&self.slot.v, v & !HPTE_V_ABSENT | HPTE_V_VALID);
+        RetryReason::Mapped
+    }
+}

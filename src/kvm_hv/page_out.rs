@@ -1,0 +1,137 @@
+//! Page-out and page-in from the host's side: unmapping a page's HPTEs (`kvm_unmap_rmapp`, `kvmppc_unmap_hpte`).
+
+use std::sync::atomic::Ordering;
+
+use crate::addr::{Gfn, GuestPhysAddr, KeyOnPageOut, PteIndex};
+use crate::book3s::PageSizes;
+use crate::book3s::hpte::{HPTE_R_C, HPTE_R_KEY, HPTE_R_R, HPTE_R_RPN, HPTE_V_ABSENT, HPTE_V_HVLOCK, HPTE_V_VALID};
+
+use super::hpt::Hpt;
+use super::lock::{lock_hpte, lock_rmap, read_v, try_lock_hpte, unlock_hpte, unlock_rmap, wait_unlocked, write_locked};
+use super::memslot::{HOST_ABSENT, HOST_PRESENT, Memslot};
+use super::rmap::{RMAP_INDEX, RMAP_PRESENT, RMAP_RC_SHIFT, remove_from_chain};
+use super::vm::Vm;
+
+/// Guest physical address of the page that a guest's second doubleword maps (`hpte_rpn` times the page size).
+pub(super) const fn page_base(guest_r: u64, actual_bytes: u64) -> GuestPhysAddr {
+    GuestPhysAddr(guest_r & HPTE_R_RPN & !(actual_bytes - 1))
+}
+
+/// The slot's frames on the same host backing page as `gfn`: they come and go together.
+fn backing_frames(slot: &Memslot, gfn: Gfn, page_shift: u32) -> std::ops::Range<u64> {
+    let span = 1 << slot.backing_shift.saturating_sub(page_shift);
+    let first = gfn.0 & !(span - 1);
+    first.max(slot.base.0)..(first + span).min(slot.base.0 + slot.pages)
+}
+
+impl Vm {
+    /// Pages out the host page that holds `gpa`: its HPTEs become ABSENT and lose their key (patch 1 of the
+    /// 2016 series; `key_on_page_out` decides). Returns the HPTEs unmapped; no memslot there: `None`.
+    pub fn page_out(&self, gpa: GuestPhysAddr) -> Option<u64> {
+        let view = self.view.load();
+        let gfn = gpa.gfn(self.page_shift());
+        let slot = view.memslots.find(gfn)?;
+        let frames = backing_frames(slot, gfn, self.page_shift());
+        let unmapped =
+            self.invalidating(|| frames.clone().map(|gfn| self.unmap_rmapp(&view.hpt, slot, Gfn(gfn))).sum());
+        for frame in frames {
+            slot.host_state(Gfn(frame))?.store(HOST_ABSENT, Ordering::Release);
+        }
+        Some(unmapped)
+    }
+
+    /// Brings the host page that holds `gpa` back into host memory, without mapping it for the guest: what a
+    /// host thread that touches the page does. The guest's next access, or its next H_ENTER, maps it.
+    pub fn page_in(&self, gpa: GuestPhysAddr) -> Option<()> {
+        let view = self.view.load();
+        let gfn = gpa.gfn(self.page_shift());
+        let slot = view.memslots.find(gfn)?;
+        for frame in backing_frames(slot, gfn, self.page_shift()) {
+            slot.host_state(Gfn(frame))?.store(HOST_PRESENT, Ordering::Release);
+        }
+        Some(())
+    }
+
+    /// Unmaps every page of a slot (`kvmppc_core_flush_memslot_hv`).
+    pub(super) fn flush_memslot(&self, slot: &Memslot) {
+        let hpt = self.hpt();
+        self.invalidating(|| {
+            for page in 0..slot.pages {
+                self.unmap_rmapp(&hpt, slot, Gfn(slot.base.0 + page));
+            }
+        });
+    }
+
+    /// Unmaps all HPTEs of one page. Waiting for HVLOCK under the rmap lock could deadlock with a thread that
+    /// holds HVLOCK and waits for the rmap lock, so a failed try lets the rmap lock go first.
+    fn unmap_rmapp(&self, hpt: &Hpt, slot: &Memslot, gfn: Gfn) -> u64 {
+        let Some(rmap) = slot.rmap(gfn) else { return 0 };
+        let mut unmapped = 0;
+        loop {
+            let word = lock_rmap(rmap);
+            if word & RMAP_PRESENT == 0 {
+                unlock_rmap(rmap, word);
+                return unmapped;
+            }
+            let at = PteIndex(word & RMAP_INDEX);
+            let Some(entry) = hpt.slot(at) else {
+                unlock_rmap(rmap, word);
+                return unmapped;
+            };
+            let Some(v) = try_lock_hpte(&entry.v, HPTE_V_HVLOCK) else {
+                unlock_rmap(rmap, word);
+                wait_unlocked(&entry.v);
+                continue;
+            };
+            let (v, word) = self.unmap_hpte(hpt, slot, gfn, at, v, word);
+            unlock_rmap(rmap, word);
+            unlock_hpte(&entry.v, v);
+            unmapped += 1;
+        }
+    }
+
+    /// Unmaps one locked HPTE (`kvmppc_unmap_hpte`); returns its first doubleword and the reverse-map word.
+    fn unmap_hpte(&self, hpt: &Hpt, slot: &Memslot, gfn: Gfn, at: PteIndex, v: u64, rmap: u64) -> (u64, u64) {
+        let mut rmap = remove_from_chain(hpt, rmap, at);
+        let Some((entry, rev)) = hpt.entry(at) else { return (v, rmap) };
+        let guest_r = rev.guest_rpte.load(Ordering::Relaxed);
+        let Some(sizes) = PageSizes::of_hpte(v, guest_r) else { return (v, rmap) };
+        let mapped = page_base(guest_r, sizes.actual.bytes()).gfn(self.page_shift());
+        if v & HPTE_V_VALID == 0 || mapped != gfn {
+            return (v, rmap);
+        }
+        let v = v & !HPTE_V_VALID | HPTE_V_ABSENT;
+        write_locked(&entry.v, v);
+        let mut r = entry.read_r();
+        if self.behaviour().key_on_page_out == KeyOnPageOut::Cleared {
+            r &= !HPTE_R_KEY;
+            entry.write_r(r);
+        }
+        let rc = r & (HPTE_R_R | HPTE_R_C);
+        rmap |= rc << RMAP_RC_SHIFT;
+        if rc & HPTE_R_C != 0 {
+            slot.mark_dirty(gfn, sizes.actual.bytes(), self.page_shift());
+        }
+        rev.guest_rpte.store(guest_r | rc, Ordering::Relaxed);
+        (v, rmap)
+    }
+
+    /// Gives every ABSENT entry of a deleted slot key 31, so that its pages are cacheable MMIO again
+    /// (switch `key_on_memslot_delete = mmio`; no kernel does it). Walks the whole table.
+    pub(super) fn mark_as_mmio(&self, slot: &Memslot) {
+        let hpt = self.hpt();
+        for i in 0..hpt.npte() {
+            let Some((entry, rev)) = hpt.entry(PteIndex(i)) else { return };
+            if read_v(&entry.v) & HPTE_V_ABSENT == 0 {
+                continue;
+            }
+            let v = lock_hpte(&entry.v);
+            let guest_r = rev.guest_rpte.load(Ordering::Relaxed);
+            let page = PageSizes::of_hpte(v, guest_r).map(|sizes| page_base(guest_r, sizes.actual.bytes()));
+            if v & HPTE_V_ABSENT != 0 && page.is_some_and(|gpa| slot.contains(gpa.gfn(self.page_shift()))) {
+                entry.write_r(entry.read_r() | HPTE_R_KEY);
+            }
+            unlock_hpte(&entry.v, v);
+        }
+    }
+}
