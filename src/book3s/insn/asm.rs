@@ -285,3 +285,75 @@ pub const fn cmpd(ra: u8, rb: u8) -> u32 {
 pub const fn cmpdi(ra: u8, value: i16) -> u32 {
     d_form(11, DOUBLEWORDS, ra, immediate(value))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Words of GNU as 2.40 (`powerpc64-linux-gnu-as`, `.machine power8`) for the text beside them.
+    #[test]
+    fn words_are_those_of_the_gnu_assembler() {
+        let words = [
+            (li(3, -16), 0x3860_fff0, "li 3,-16"),
+            (addi(3, 4, 16), 0x3864_0010, "addi 3,4,16"),
+            (lis(3, 0x1234), 0x3c60_1234, "lis 3,0x1234"),
+            (addis(3, 4, -1), 0x3c64_ffff, "addis 3,4,-1"),
+            (ori(3, 4, 0x5678), 0x6083_5678, "ori 3,4,0x5678"),
+            (oris(3, 4, 0x9abc), 0x6483_9abc, "oris 3,4,0x9abc"),
+            (sldi(3, 4, 32), 0x7883_07c6, "sldi 3,4,32"),
+            (sldi(3, 4, 1), 0x7883_0fa4, "sldi 3,4,1"),
+            (sldi(3, 4, 40), 0x7883_45c6, "sldi 3,4,40"),
+            (sldi(3, 4, 63), 0x7883_f806, "sldi 3,4,63"),
+            (sldi(5, 6, 12), 0x78c5_64e4, "rldicr 5,6,12,51"),
+            (mtspr(spr::SPRG0, 3), 0x7c70_43a6, "mtsprg 0,3"),
+            (mfspr(3, spr::AMR), 0x7c7d_02a6, "mfspr 3,29"),
+            (mtspr(spr::AMR, 4), 0x7c9d_03a6, "mtspr 29,4"),
+            (mtspr(spr::DAR, 5), 0x7cb3_03a6, "mtdar 5"),
+            (mtctr(5), 0x7ca9_03a6, "mtctr 5"),
+            (mtlr(6), 0x7cc8_03a6, "mtlr 6"),
+            (mflr(7), 0x7ce8_02a6, "mflr 7"),
+            (mftb(3), 0x7c6c_42a6, "mftb 3"),
+            (mtmsrd(3), 0x7c60_0164, "mtmsrd 3"),
+            (mfmsr(3), 0x7c60_00a6, "mfmsr 3"),
+            (slbmte(3, 4), 0x7c60_2324, "slbmte 3,4"),
+            (slbie(5), 0x7c00_2b64, "slbie 5"),
+            (slbia(0), 0x7c00_03e4, "slbia"),
+            (slbia(1), 0x7c20_03e4, "slbia 1"),
+            (ISYNC, 0x4c00_012c, "isync"),
+            (SYNC, 0x7c00_04ac, "sync"),
+            (PTESYNC, 0x7c40_04ac, "ptesync"),
+            (EIEIO, 0x7c00_06ac, "eieio"),
+            (sc(0), 0x4400_0002, "sc"),
+            (sc(1), 0x4400_0022, "sc 1"),
+            (b(8), 0x4800_0008, "b .+8"),
+            (b(-4), 0x4bff_fffc, "b .-4"),
+            (bl(0x100), 0x4800_0101, "bl .+0x100"),
+            (bl(-0x100), 0x4bff_ff01, "bl .-0x100"),
+            (BLR, 0x4e80_0020, "blr"),
+            (BCTR, 0x4e80_0420, "bctr"),
+            (bdnz(-8), 0x4200_fff8, "bdnz .-8"),
+            (bdnz(0x20), 0x4200_0020, "bdnz .+0x20"),
+            (cmpd(3, 4), 0x7c23_2000, "cmpd 3,4"),
+            (cmpdi(3, -1), 0x2c23_ffff, "cmpdi 3,-1"),
+            (beq(8), 0x4182_0008, "beq .+8"),
+            (bne(-12), 0x4082_fff4, "bne .-12"),
+            (NOP, 0x6000_0000, "nop"),
+        ];
+        for (ours, assembled, text) in words {
+            assert_eq!(ours, assembled, "{text}: {ours:08x} instead of {assembled:08x}");
+        }
+    }
+
+    #[test]
+    fn li64_is_five_words_of_the_value() {
+        // lis 3,-292; ori 3,3,0xba98; sldi 3,3,32; oris 3,3,0x7654; ori 3,3,0x3210
+        let words = [0x3c60_fedc, 0x6063_ba98, 0x7863_07c6, 0x6463_7654, 0x6063_3210];
+        assert_eq!(li64(3, 0xfedc_ba98_7654_3210), words);
+    }
+
+    #[test]
+    #[should_panic(expected = "r0 to r31")]
+    fn register_32_does_not_wrap_into_the_next_field() {
+        let _ = li(32, 0);
+    }
+}

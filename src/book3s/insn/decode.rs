@@ -1,28 +1,15 @@
 //! From a word to an [`Insn`]: one look into an array that the compiler builds from the tables.
 
-use super::table::{Code, INTEGER, Traits};
+use super::table::{Code, INTEGER, IntegerRow};
 use super::table_other::{CACHE, REFUSED};
-use super::types::{Access, CacheOp, Insn, Offset, Refused};
+use super::types::{Access, Insn, Offset};
 
 /// Major opcode of the X forms that access storage.
 const MAJOR_X: usize = 31;
 
-/// How an integer access forms its address.
-#[derive(Clone, Copy)]
-enum Form {
-    D,
-    Ds,
-    X,
-}
-
-/// What the opcode bits alone say.
-#[derive(Clone, Copy)]
-enum Slot {
-    Empty,
-    Integer(&'static str, Traits, Form),
-    CacheOp(CacheOp),
-    Refused(Refused),
-}
+/// What the opcode bits alone say. The operands of an access are blanks: registers 0, and in place of a displacement
+/// the mask of the bits that belong to it, so that D and DS forms need no branch.
+type Slot = Option<Insn>;
 
 /// The opcode maps: X forms by extended opcode; the others by major opcode and the low 3 bits of the word, which
 /// is all that DS and DQ forms use of them (a D form fills all eight).
@@ -34,47 +21,51 @@ struct Maps {
 static MAPS: Maps = build();
 
 const fn build() -> Maps {
-    let mut maps = Maps { x: [Slot::Empty; 1024], other: [[Slot::Empty; 8]; 64] };
+    let mut maps = Maps { x: [None; 1024], other: [[None; 8]; 64] };
     let mut i = 0;
     while i < INTEGER.len() {
-        let row = INTEGER[i];
-        let form = match row.code {
-            Code::D(_) => Form::D,
-            Code::Ds(..) | Code::Dq(..) => Form::Ds,
-            Code::X(_) => Form::X,
-        };
-        maps.put(row.code, Slot::Integer(row.name, row.traits, form));
+        maps.put(INTEGER[i].code, Insn::Access(blank(&INTEGER[i])));
         i += 1;
     }
     i = 0;
     while i < CACHE.len() {
-        maps.put(CACHE[i].code, Slot::CacheOp(CACHE[i].op));
+        maps.put(CACHE[i].code, Insn::CacheOp(CACHE[i].op));
         i += 1;
     }
     i = 0;
     while i < REFUSED.len() {
-        maps.put(REFUSED[i].code, Slot::Refused(REFUSED[i].refused));
+        maps.put(REFUSED[i].code, Insn::Refused(REFUSED[i].refused));
         i += 1;
     }
     maps
 }
 
+const fn blank(row: &IntegerRow) -> Access {
+    let offset = match row.code {
+        Code::D(_) => Offset::Displacement(!0),
+        Code::Ds(..) => Offset::Displacement(!3),
+        Code::Dq(..) => Offset::Displacement(!15),
+        Code::X(_) => Offset::Register(0),
+    };
+    row.traits.access(row.name, 0, 0, offset)
+}
+
 impl Maps {
-    const fn put(&mut self, code: Code, slot: Slot) {
+    const fn put(&mut self, code: Code, insn: Insn) {
         match code {
-            Code::X(extended) => claim(&mut self.x[extended as usize], slot),
-            Code::D(major) => self.put_low_bits(major, 0, 0, slot),
-            Code::Ds(major, extended) => self.put_low_bits(major, 3, extended, slot),
-            Code::Dq(major, extended) => self.put_low_bits(major, 7, extended, slot),
+            Code::X(extended) => claim(&mut self.x[extended as usize], insn),
+            Code::D(major) => self.put_low_bits(major, 0, 0, insn),
+            Code::Ds(major, extended) => self.put_low_bits(major, 3, extended, insn),
+            Code::Dq(major, extended) => self.put_low_bits(major, 7, extended, insn),
         }
     }
 
     /// Claims each pattern of the 3 low bits that equals `extended` under `mask`.
-    const fn put_low_bits(&mut self, major: u8, mask: u8, extended: u8, slot: Slot) {
+    const fn put_low_bits(&mut self, major: u8, mask: u8, extended: u8, insn: Insn) {
         let mut bits = 0;
         while bits < 8 {
             if bits & mask == extended {
-                claim(&mut self.other[major as usize][bits as usize], slot);
+                claim(&mut self.other[major as usize][bits as usize], insn);
             }
             bits += 1;
         }
@@ -82,9 +73,9 @@ impl Maps {
 }
 
 /// Fills a slot; two rows with one opcode are a mistake that shall not compile.
-const fn claim(place: &mut Slot, slot: Slot) {
-    assert!(matches!(place, Slot::Empty), "two rows of the tables claim one opcode");
-    *place = slot;
+const fn claim(place: &mut Slot, insn: Insn) {
+    assert!(place.is_none(), "two rows of the tables claim one opcode");
+    *place = Some(insn);
 }
 
 /// Decodes a word (as a number, the primary opcode in the top 6 bits); `None`: it accesses no storage, or is no
@@ -96,10 +87,8 @@ const fn claim(place: &mut Slot, slot: Slot) {
 #[inline]
 pub fn decode(word: u32) -> Option<Insn> {
     match *slot(word) {
-        Slot::Empty => None,
-        Slot::Integer(name, traits, form) => Some(Insn::Access(access(word, name, traits, form))),
-        Slot::CacheOp(op) => Some(Insn::CacheOp(op)),
-        Slot::Refused(refused) => Some(Insn::Refused(refused)),
+        Some(Insn::Access(blank)) => Some(Insn::Access(with_operands(blank, word))),
+        other => other,
     }
 }
 
@@ -110,16 +99,12 @@ fn slot(word: u32) -> &'static Slot {
 }
 
 #[inline]
-fn access(word: u32, name: &'static str, traits: Traits, form: Form) -> Access {
-    let Traits { direction, size, reversed, algebraic, update } = traits;
-    let low_half = (word & 0xffff) as u16 as i16;
-    let offset = match form {
-        Form::D => Offset::Displacement(low_half),
-        Form::Ds => Offset::Displacement(low_half & !3),
-        Form::X => Offset::Register(register(word, 11)),
+const fn with_operands(blank: Access, word: u32) -> Access {
+    let offset = match blank.offset {
+        Offset::Displacement(mask) => Offset::Displacement((word & 0xffff) as u16 as i16 & mask),
+        Offset::Register(_) => Offset::Register(register(word, 11)),
     };
-    let (rt, ra) = (register(word, 21), register(word, 16));
-    Access { name, direction, size, reversed, algebraic, update, rt, ra, offset }
+    Access { rt: register(word, 21), ra: register(word, 16), offset, ..blank }
 }
 
 /// The 5-bit register field whose last bit is `shift` bits from the low end.

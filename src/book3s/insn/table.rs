@@ -1,6 +1,6 @@
 //! One line per integer load and store (Power ISA 2.07 Book I, 3.3.2, 3.3.3, 3.3.5; opcode maps in Appendix F).
 
-use super::types::{Direction, Size};
+use super::types::{Access, Direction, Offset, Size};
 
 /// Where an instruction sits in the opcode maps.
 #[derive(Clone, Copy)]
@@ -23,6 +23,13 @@ pub(super) struct Traits {
     pub reversed: bool,
     pub algebraic: bool,
     pub update: bool,
+}
+
+impl Traits {
+    pub(super) const fn access(self, name: &'static str, rt: u8, ra: u8, offset: Offset) -> Access {
+        let Self { direction, size, reversed, algebraic, update } = self;
+        Access { name, direction, size, reversed, algebraic, update, rt, ra, offset }
+    }
 }
 
 /// A line of the integer table.

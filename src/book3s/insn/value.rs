@@ -1,6 +1,6 @@
 //! The bytes of an access in guest memory order, and the register value they stand for.
 
-use super::types::{Access, Direction, Size};
+use super::types::{Access, Size};
 
 /// Byte order of data accesses, MSR\[LE\] (Power ISA 2.07 Book I, 1.10.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,7 +46,6 @@ pub const fn load_value(bytes: &[u8; 8], access: &Access, guest: Endian) -> u64 
 #[must_use]
 #[inline]
 pub const fn store_bytes(value: u64, access: &Access, guest: Endian) -> ([u8; 8], usize) {
-    debug_assert!(matches!(access.direction, Direction::Store));
     let operand = value & mask(access.size);
     let bytes = match guest.seen_by(access) {
         Endian::Big => (operand << (64 - 8 * access.size.bytes())).to_be_bytes(),
