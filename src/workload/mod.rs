@@ -1,1 +1,3 @@
-//! TODO
+//! Workloads: where the guest's accesses come from.
+
+pub mod fio;
