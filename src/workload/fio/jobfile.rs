@@ -192,6 +192,12 @@ impl Reader<'_> {
     fn setting(&mut self, row: &'static OptionRow, from: Assignment, kb: KbBase) -> Result<Setting, FioError> {
         match value::read(row, from.value.as_deref(), kb) {
             Read::Good(value, ignored) => {
+                if options::is_of_profile(row) {
+                    self.note(
+                        from.line.line,
+                        format!("{} belongs to a built-in profile; fio takes it here and does nothing", row.name),
+                    );
+                }
                 let text = from.value.unwrap_or_default();
                 if let Some(ignored) = ignored {
                     let taken = describe(row.kind, &value);

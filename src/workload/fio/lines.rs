@@ -110,6 +110,10 @@ fn add_line(
     })?;
     including.push(path_identity);
     let included: Arc<Path> = Arc::from(path.as_path());
+    if pieces(&text_of_file).all(|(_, text)| is_blank_or_comment(text)) {
+        // fio frees its list of options twice here, and aborts.
+        return Err(misplaced("includes a file without an option", "leave the include out"));
+    }
     for (line, text) in pieces(&text_of_file) {
         if is_blank_or_comment(text) {
             continue;

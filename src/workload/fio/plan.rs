@@ -9,8 +9,8 @@ use super::engines::{self, Support};
 use super::error::FioError;
 use super::extent;
 use super::job::{
-    Batch, BlockSize, Engine, FileOrder, FioJob, IgnoredOption, LatencyProfile, Plan, PlanOptions, Sequence,
-    Then, ThinkAfter,
+    Batch, BlockSize, Engine, FileOrder, FioJob, IgnoredOption, LatencyProfile, Plan, PlanOptions, Sequence, Then,
+    ThinkAfter,
 };
 use super::jobfile::{DEFAULT_ENGINE, JobFile, Note, SectionKind, Setting, engine_name};
 use super::nearest::nearest;

@@ -210,7 +210,7 @@ fn integer(kind: Kind, part: &str, kb: KbBase) -> Result<i64, Failure> {
             let too_large = if signed < 0 { max < 1 << 31 && signed > max.cast_signed() } else { u64::from(low) > max };
             !too_large && (min == 0 || signed >= min)
         }
-        Kind::PowerOfTwo => value.cast_unsigned().is_power_of_two() || value == 0,
+        Kind::PowerOfTwo => value.cast_unsigned().is_power_of_two(),
         Kind::Long { min, .. } | Kind::Value { min } => value.cast_unsigned() >= min,
         _ => true,
     };

@@ -4,6 +4,7 @@ mod content;
 mod engine;
 mod file;
 mod process;
+mod profile;
 mod request;
 mod row;
 mod time;
@@ -12,7 +13,8 @@ pub use row::{Class, Kind, OptionRow, Unit};
 
 use super::nearest::nearest;
 
-const GROUPS: [&[OptionRow]; 6] = [request::ROWS, file::ROWS, time::ROWS, content::ROWS, process::ROWS, engine::ROWS];
+const GROUPS: [&[OptionRow]; 7] =
+    [request::ROWS, file::ROWS, time::ROWS, content::ROWS, process::ROWS, profile::ROWS, engine::ROWS];
 
 /// Every option, those of engines last.
 pub fn all() -> impl Iterator<Item = &'static OptionRow> {
@@ -41,4 +43,9 @@ pub fn engines_with(name: &str) -> Vec<&'static str> {
 #[must_use]
 pub fn suggest(name: &str) -> Option<&'static str> {
     nearest(name, all().flat_map(|row| row.aliases.iter().copied().chain([row.name])))
+}
+
+/// Whether the option belongs to a built-in profile, and so does nothing in a job file.
+pub(super) fn is_of_profile(row: &OptionRow) -> bool {
+    profile::ROWS.iter().any(|of_profile| of_profile.name == row.name)
 }
