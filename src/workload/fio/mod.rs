@@ -12,7 +12,7 @@
 //! | `options` | the table of fio's options; `engines`, that of its engines |
 //! | `number`, `value`, `checks` | values, read by kind |
 //! | `jobfile` | the first stage |
-//! | `effective`, `blocks`, `extent`, `distribution`, `plan` | the second |
+//! | `effective`, `blocks`, `extent`, `distribution`, `timing`, `notes`, `plan` | the second |
 //! | `requests`, `pacer` | running a job |
 //!
 //! # Where this differs from fio
@@ -23,6 +23,7 @@
 //!   `iodepth=-1` leaves the depth as it was, exit code 0. Here a complaint is an error.
 //! - `(4*1k)` is worked out; fio does so only when built with its expression parser (Debian's is not).
 //! - Options of engines that a fio build lacks are known here.
+//! - Next to a keyword fio has `bc` work a sum out, for which an unknown word is 0; here it is an error.
 //! - Checks that ask the host (does a directory exist, is a CPU there) are left out, as with `--parse-only`.
 //! - `$pagesize`, `$mb_memory` and `$ncpus` are those of a small POWER guest, so that a plan is the same on
 //!   every host.
@@ -40,12 +41,14 @@ mod jobfile;
 mod lines;
 mod math;
 mod nearest;
+mod notes;
 mod number;
 pub mod options;
 mod pacer;
 mod plan;
 mod requests;
 mod substitute;
+mod timing;
 mod value;
 
 #[cfg(test)]

@@ -8,16 +8,13 @@ use super::effective::Effective;
 use super::engines::{self, Support};
 use super::error::FioError;
 use super::extent;
-use super::job::{
-    Batch, BlockSize, Engine, FileOrder, FioJob, IgnoredOption, LatencyProfile, Plan, PlanOptions, Sequence, Then,
-    ThinkAfter,
-};
+use super::job::{Batch, BlockSize, Engine, FileOrder, FioJob, IgnoredOption, Plan, PlanOptions, Sequence, Then};
 use super::jobfile::{DEFAULT_ENGINE, JobFile, Note, SectionKind, Setting, engine_name};
 use super::nearest::nearest;
 use super::number::KbBase;
 use super::options::{Class, Unit};
 use super::value::Value;
-use super::{blocks, distribution, number};
+use super::{blocks, distribution, notes, number, timing};
 
 /// More processes, or more in flight, than any machine fio runs on would be asked for.
 const MOST_JOBS: u32 = 4096;
@@ -107,7 +104,7 @@ fn plan_section(
     let depth = if engine.is_asynchronous() { iodepth } else { 1 };
     let align = blocks::alignment(effective, &blocks, way.random)?;
     let distribution = distribution::distribution(effective, &extent)?;
-    let (rate_bps, rate_iops) = rates(effective)?;
+    let (rate_bps, rate_iops) = timing::rates(effective)?;
     let thinktime_ns = effective.time("thinktime")?;
     let numjobs = effective.count("numjobs", 1, 1, MOST_JOBS)?;
     let random_percent = if way.random { random_percent(effective) } else { [0, 0] };
@@ -143,7 +140,7 @@ fn plan_section(
         runtime_ns: Some(runtime).filter(|runtime| *runtime > 0),
         time_based,
         ramp_ns: effective.time("ramp_time")?,
-        start_delay_ns: start_delay(effective)?,
+        start_delay_ns: timing::start_delay(effective)?,
         stonewall: effective.flag("stonewall"),
         loops: extent.loops,
         rate_bps,
@@ -153,13 +150,13 @@ fn plan_section(
         thinktime_ns,
         // As fio: the busy part is no longer than the whole.
         thinktime_spin_ns: effective.time("thinktime_spin")?.min(thinktime_ns),
-        think_after: think_after(effective)?,
+        think_after: timing::think_after(effective)?,
         distribution,
         norandommap: effective.flag("norandommap"),
         seed: 0,
-        latency: latency(effective)?,
+        latency: timing::latency(effective)?,
     };
-    describe(effective, &first, &extent, iodepth, notes);
+    notes::describe(effective, &first, &extent, iodepth, notes);
     let base = effective.number("randseed").map_or(DEFAULT_SEED, i64::cast_unsigned);
     (0..numjobs)
         .map(|instance| {
@@ -174,64 +171,6 @@ fn plan_section(
             })
         })
         .collect()
-}
-
-/// The remarks on a job.
-fn describe(
-    effective: &Effective<'_>,
-    job: &FioJob,
-    extent: &extent::Extent,
-    iodepth: u32,
-    notes: &mut BTreeSet<Note>,
-) {
-    let mut note = |option: &str, text: String| {
-        notes.insert(Note { line: effective.line(option), text });
-    };
-    if job.engine == Engine::Null {
-        note(
-            "ioengine",
-            "fio's null engine does no I/O in the kernel; here its requests go to the null block device".to_owned(),
-        );
-    }
-    if iodepth > job.depth {
-        note("iodepth", format!("iodepth={iodepth} with a synchronous engine: one request is in flight"));
-    }
-    if !job.direct && job.engine != Engine::Null {
-        note("direct", "buffered I/O: the page cache is not modelled, every request reaches the device".to_owned());
-    }
-    if let Some(bytes) = extent.assumed_device {
-        note("size", format!("size is left to the device; a device of {bytes} bytes is assumed"));
-    }
-    if job.random_percent != [0, 0] && !job.norandommap && job.distribution == super::job::Distribution::Uniform {
-        note(
-            "norandommap",
-            "fio takes every block once before it takes one again; here offsets are drawn independently".to_owned(),
-        );
-    }
-    if job.latency.is_some() {
-        note(
-            "latency_target",
-            "the search for a depth is planned but not simulated: the job runs at its iodepth".to_owned(),
-        );
-    }
-    if let Some(setting) = effective.setting("randrepeat").filter(|setting| setting.value == Value::Flag(false)) {
-        notes.insert(Note {
-            line: setting.line,
-            text: "randrepeat=0: the simulated job draws the same numbers every time all the same".to_owned(),
-        });
-    }
-    if effective.word("io_submit_mode") == Some("offload") {
-        notes.insert(Note {
-            line: effective.line("io_submit_mode"),
-            text: "requests are issued by the job itself, not by a helper thread".to_owned(),
-        });
-    }
-    if effective.all("filename").count() > 1 {
-        notes.insert(Note {
-            line: effective.line("filename"),
-            text: format!("fio adds the files of all filename lines together: {}", extent.filename),
-        });
-    }
 }
 
 fn engine(effective: &Effective<'_>) -> Result<Engine, FioError> {
@@ -369,68 +308,6 @@ fn file_order(effective: &Effective<'_>) -> Result<FileOrder, FioError> {
             Err(effective.not_modelled("file_service_type", "files are taken in turn, in sequence or at random only"))
         }
     }
-}
-
-fn start_delay(effective: &Effective<'_>) -> Result<u64, FioError> {
-    if let Some(Setting { value: Value::Numbers(numbers), .. }) = effective.setting("startdelay") {
-        if let [Some(low), Some(high), ..] = numbers.as_slice() {
-            if low != high {
-                return Err(
-                    effective.not_modelled("startdelay", "a delay drawn from a range is not modelled; write one time")
-                );
-            }
-        }
-    }
-    effective.time("startdelay")
-}
-
-type Rates = [Option<u64>; 2];
-
-fn rates(effective: &Effective<'_>) -> Result<(Rates, Rates), FioError> {
-    let rate = |name: &str| -> Result<Rates, FioError> {
-        let mut rates = [None, None];
-        for (direction, number) in effective.pair(name).into_iter().enumerate() {
-            let Some(number) = number.filter(|number| *number != 0) else { continue };
-            rates[direction] = Some(u64::try_from(number).ok().filter(|rate| *rate < 1 << 50).ok_or_else(|| {
-                effective.impossible(
-                    name,
-                    format!("{number} per second is no rate"),
-                    "write a rate as 10m or 500".to_owned(),
-                )
-            })?);
-        }
-        Ok(rates)
-    };
-    let (bps, iops) = (rate("rate")?, rate("rate_iops")?);
-    if bps.iter().any(Option::is_some) && iops.iter().any(Option::is_some) {
-        return Err(effective.impossible(
-            "rate_iops",
-            "fio takes either rate or rate_iops".to_owned(),
-            "leave one of them out".to_owned(),
-        ));
-    }
-    Ok((bps, iops))
-}
-
-fn think_after(effective: &Effective<'_>) -> Result<ThinkAfter, FioError> {
-    let count = effective.count("thinktime_blocks", 1, 1, u32::MAX)?;
-    Ok(match effective.word("thinktime_blocks_type") {
-        Some("issue") => ThinkAfter::Issues(count),
-        _ => ThinkAfter::Completions(count),
-    })
-}
-
-fn latency(effective: &Effective<'_>) -> Result<Option<LatencyProfile>, FioError> {
-    let target_ns = effective.time("latency_target")?;
-    if target_ns == 0 {
-        return Ok(None);
-    }
-    let percentile = distribution::millionths(effective.float("latency_percentile").unwrap_or(100.0));
-    Ok(Some(LatencyProfile {
-        target_ns,
-        window_ns: effective.time("latency_window")?,
-        percentile: u64::try_from(percentile).unwrap_or(0),
-    }))
 }
 
 /// The smallest request of a job, bytes.
