@@ -108,9 +108,9 @@ impl<'a> Effective<'a> {
     pub(super) fn impossible(&self, option: &str, problem: String, right: String) -> FioError {
         FioError::Impossible {
             file: self.setting(option).map_or_else(|| self.file.path.clone(), |setting| setting.file.to_path_buf()),
-            section: self.section.name.clone(),
+            section: self.section.name.as_str().into(),
             line: self.line(option),
-            option: option.to_owned(),
+            option: option.into(),
             problem,
             right,
         }
@@ -122,7 +122,7 @@ impl<'a> Effective<'a> {
         let text = setting.map_or("", |setting| setting.text.as_str());
         FioError::NotModelled {
             file: setting.map_or_else(|| self.file.path.clone(), |setting| setting.file.to_path_buf()),
-            section: self.section.name.clone(),
+            section: self.section.name.as_str().into(),
             line: self.line(option),
             what: if text.is_empty() { option.to_owned() } else { format!("{option}={text}") },
             why: why.to_owned(),

@@ -75,11 +75,11 @@ pub enum FioError {
         /// The file.
         file: PathBuf,
         /// The section.
-        section: String,
+        section: Box<str>,
         /// The line of the option, from 1.
         line: u32,
         /// The option.
-        option: String,
+        option: Box<str>,
         /// What is wrong.
         problem: String,
         /// What would be right.
@@ -91,7 +91,7 @@ pub enum FioError {
         /// The file.
         file: PathBuf,
         /// The section.
-        section: String,
+        section: Box<str>,
         /// The line of the option, from 1.
         line: u32,
         /// The option or engine, as written: `ioengine=net`, `fsync=1`.

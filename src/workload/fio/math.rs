@@ -3,6 +3,32 @@
 
 const LN_2: f64 = std::f64::consts::LN_2;
 
+/// 1, 1/3, 1/5 and so on: the series of artanh.
+const ODD_RECIPROCALS: [f64; 11] = {
+    let mut reciprocals = [1.0; 11];
+    let mut odd = 1.0;
+    let mut index = 0;
+    while index < 11 {
+        reciprocals[index] = 1.0 / odd;
+        odd += 2.0;
+        index += 1;
+    }
+    reciprocals
+};
+
+/// 1, 1/1!, 1/2! and so on: the series of the exponential.
+const FACTORIAL_RECIPROCALS: [f64; 15] = {
+    let mut reciprocals = [1.0; 15];
+    let mut count = 1.0;
+    let mut index = 1;
+    while index < 15 {
+        reciprocals[index] = reciprocals[index - 1] / count;
+        count += 1.0;
+        index += 1;
+    }
+    reciprocals
+};
+
 /// Natural logarithm of a normal positive number; −∞ at 0 and below.
 pub(super) fn ln(x: f64) -> f64 {
     if x < f64::MIN_POSITIVE {
@@ -20,8 +46,8 @@ pub(super) fn ln(x: f64) -> f64 {
     let s = (mantissa - 1.0) / (mantissa + 1.0);
     let square = s * s;
     let mut series = 0.0;
-    for term in (0..11).rev() {
-        series = series * square + 1.0 / f64::from(2 * term + 1);
+    for coefficient in ODD_RECIPROCALS.into_iter().rev() {
+        series = series * square + coefficient;
     }
     2.0 * s * series + f64::from(exponent) * LN_2
 }
@@ -34,9 +60,9 @@ pub(super) fn exp(x: f64) -> f64 {
     let x = x.min(700.0);
     let power = (x / LN_2).round();
     let rest = x - power * LN_2;
-    let mut series = 1.0;
-    for term in (1..=14).rev() {
-        series = 1.0 + series * rest / f64::from(term);
+    let mut series = 0.0;
+    for coefficient in FACTORIAL_RECIPROCALS.into_iter().rev() {
+        series = series * rest + coefficient;
     }
     let scale = u64::try_from(to_i64(power) + 1023).unwrap_or(0);
     series * f64::from_bits(scale << 52)

@@ -161,7 +161,17 @@ pub(super) fn leading_int(text: &str) -> Option<i32> {
     }
     let value = u64::from_str_radix(&digits[..end], radix).unwrap_or(u64::MAX);
     let value = if negative { value.wrapping_neg() } else { value };
-    Some(low_bits(value).cast_signed())
+    Some(as_signed(low_bits(value)))
+}
+
+/// The same bits as an unsigned number.
+pub(super) const fn as_unsigned(value: i64) -> u64 {
+    u64::from_ne_bytes(value.to_ne_bytes())
+}
+
+/// The same bits as a signed number.
+pub(super) const fn as_signed(value: u32) -> i32 {
+    i32::from_ne_bytes(value.to_ne_bytes())
 }
 
 /// The low 32 bits, which is what C's assignment to an `int` keeps.

@@ -157,7 +157,7 @@ fn plan_section(
         latency: timing::latency(effective)?,
     };
     notes::describe(effective, &first, &extent, iodepth, notes);
-    let base = effective.number("randseed").map_or(DEFAULT_SEED, i64::cast_unsigned);
+    let base = effective.number("randseed").map_or(DEFAULT_SEED, number::as_unsigned);
     (0..numjobs)
         .map(|instance| {
             let process = place.saturating_add(u64::from(instance)).saturating_add(1);

@@ -33,6 +33,8 @@ pub struct Requests {
     step: i64,
     blocks: [BlockSize; 2],
     align: [u64; 2],
+    /// Smallest request, for reads and writes, bytes.
+    smallest: [u64; 2],
     /// Blocks an offset is drawn from, for reads and writes.
     range: [u64; 2],
     samplers: [Sampler; 2],
@@ -65,10 +67,10 @@ impl Requests {
     pub fn new(job: &FioJob, seed: u64) -> Self {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(job.seed ^ seed.rotate_left(32));
         let align = [READ, WRITE].map(|direction| u64::from(job.align[direction].max(1)));
+        let smallest = [READ, WRITE].map(|direction| u64::from(job.blocks[direction].smallest()));
         let range = [READ, WRITE].map(|direction| {
-            let smallest = u64::from(job.blocks[direction].smallest());
             // The last offset leaves room for the smallest request.
-            (job.file_bytes.saturating_sub(smallest) / align[direction]) + 1
+            (job.file_bytes.saturating_sub(smallest[direction]) / align[direction]) + 1
         });
         let mut sampler =
             |direction: usize| Sampler::new(&job.distribution, direction, range[direction], align[direction], &mut rng);
@@ -85,6 +87,7 @@ impl Requests {
             step: job.sequence.step,
             blocks: job.blocks.clone(),
             align,
+            smallest,
             range,
             samplers,
             offset: job.offset,
@@ -105,6 +108,7 @@ impl Requests {
 
     /// The next request; `None` when the job has had its bytes or requests, which a time-based job never has.
     #[allow(clippy::should_implement_trait, reason = "the generator is driven beside other state, not iterated over")]
+    #[inline]
     pub fn next(&mut self) -> Option<Request> {
         if self.bytes_left == 0 || self.requests_left == 0 {
             return None;
@@ -178,7 +182,7 @@ impl Requests {
 
     fn sequential(&self, d: usize) -> u64 {
         let end = self.positions[crate::addr::index(self.file)][d].end;
-        let smallest = u64::from(self.blocks[d].smallest());
+        let smallest = self.smallest[d];
         let fits = |begin: u64| begin.checked_add(smallest).is_some_and(|end| end <= self.file_bytes);
         if self.step == 0 || end == 0 {
             return if fits(end) { end } else { 0 };
@@ -211,7 +215,7 @@ impl Requests {
             }
         };
         let len = len.min(u64::from(self.blocks[d].greatest()));
-        let smallest = u64::from(self.blocks[d].smallest());
+        let smallest = self.smallest[d];
         // At the end of the range fio draws again until a size fits; the greatest that fits does as well.
         let len = if len > room { room - room % smallest } else { len };
         u32::try_from(len).unwrap_or(u32::MAX)

@@ -136,7 +136,7 @@ fn what_is_not_modelled_is_refused_by_name_and_its_off_value_is_not() {
     for option in ["fsync=1", "verify=md5", "zonemode=zbd", "rw=randtrim", "ioengine=net", "exitall", "read_iolog=x"] {
         let error = refusal(option);
         let FioError::NotModelled { line: 2, section, what, .. } = &error else { panic!("{error}") };
-        assert_eq!((section.as_str(), what.as_str()), ("job", option));
+        assert_eq!((&**section, what.as_str()), ("job", option));
     }
     assert!(matches!(refusal("size=4z"), FioError::NotModelled { .. }));
     job("fsync=0\nverify=0\nzonemode=none\nend_fsync=0\nflow=0");

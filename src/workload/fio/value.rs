@@ -1,7 +1,7 @@
 //! An option's value, read by its kind the way fio's own parser reads it.
 
 use super::checks;
-use super::number::{self, KbBase};
+use super::number::{self, KbBase, as_signed, as_unsigned};
 use super::options::{Kind, OptionRow, Unit};
 
 /// A value as fio understood it.
@@ -205,20 +205,21 @@ fn integer(kind: Kind, part: &str, kb: KbBase) -> Result<i64, Failure> {
     let good = match kind {
         // fio compares the low 32 bits, and keeps no more.
         Kind::Int { min, max, .. } => {
-            let low = number::low_bits(value.cast_unsigned());
-            let signed = i64::from(low.cast_signed());
-            let too_large = if signed < 0 { max < 1 << 31 && signed > max.cast_signed() } else { u64::from(low) > max };
+            let low = number::low_bits(as_unsigned(value));
+            let signed = i64::from(as_signed(low));
+            let too_large =
+                if signed < 0 { max < 1 << 31 && i128::from(signed) > i128::from(max) } else { u64::from(low) > max };
             !too_large && (min == 0 || signed >= min)
         }
-        Kind::PowerOfTwo => value.cast_unsigned().is_power_of_two(),
-        Kind::Long { min, .. } | Kind::Value { min } => value.cast_unsigned() >= min,
+        Kind::PowerOfTwo => as_unsigned(value).is_power_of_two(),
+        Kind::Long { min, .. } | Kind::Value { min } => as_unsigned(value) >= min,
         _ => true,
     };
     if !good {
         return Err(Failure::Loud);
     }
     Ok(match kind {
-        Kind::Int { .. } => i64::from(number::low_bits(value.cast_unsigned()).cast_signed()),
+        Kind::Int { .. } => i64::from(as_signed(number::low_bits(as_unsigned(value)))),
         _ => value,
     })
 }
