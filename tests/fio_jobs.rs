@@ -196,3 +196,53 @@ fn small_files_are_read_as_fio_reads_them() {
     println!("{} of {} texts agree", TEXTS.len() - wrong.len(), TEXTS.len());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// Names in the first column of fio's help.
+fn names_in_help(argument: &str) -> Vec<String> {
+    let output = Command::new("fio").arg(argument).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().filter_map(|line| line.split_once(':')).map(|(name, _)| name.trim().to_owned()).collect()
+}
+
+#[test]
+fn every_option_that_fio_lists_is_in_the_table() {
+    use hvmmio::workload::fio::{engines, options};
+    if !fio_is_here() {
+        return;
+    }
+    let mut count = 0;
+    for name in names_in_help("--cmdhelp=all") {
+        assert!(options::find_common(&name).is_some(), "{name}");
+        count += 1;
+    }
+    let listed = String::from_utf8(Command::new("fio").arg("--enghelp").output().unwrap().stdout).unwrap();
+    for engine in listed.lines().skip(1).map(str::trim) {
+        assert!(engines::find(engine).is_some(), "{engine}");
+        for name in names_in_help(&format!("--enghelp={engine}")) {
+            assert!(options::find(&name, engine).is_some(), "{name} of {engine}");
+            count += 1;
+        }
+    }
+    println!("{count} options listed by fio, {} rows in the table", options::all().count());
+}
+
+#[test]
+fn files_that_are_none_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let read = |name: &str, bytes: &[u8]| {
+        std::fs::write(path(name), bytes).unwrap();
+        JobFile::read(&path(name)).unwrap_err()
+    };
+    assert!(matches!(read("bytes", b"[j]\nbs=4k\n\xff\xfe\n"), FioError::NotText { line: 3, .. }));
+    assert!(matches!(read("empty", b""), FioError::NoJob { .. }));
+    assert!(matches!(read("global", b"[global]\nbs=4k\n"), FioError::NoJob { .. }));
+    assert!(matches!(JobFile::read(&path("missing")).unwrap_err(), FioError::Unreadable { .. }));
+    assert!(matches!(JobFile::read(folder.path()).unwrap_err(), FioError::Unreadable { .. }));
+    std::fs::write(path("b.inc"), "include a.inc\n").unwrap();
+    std::fs::write(path("a.inc"), "bs=4k\ninclude b.inc\n").unwrap();
+    let circle = read("circle", b"[j]\ninclude a.inc\n");
+    assert!(circle.to_string().contains("b.inc:1:") && circle.to_string().contains("from within itself"), "{circle}");
+    let missing = read("includes", b"[j]\ninclude none.inc\n");
+    assert!(missing.to_string().contains("includes:2:") && missing.to_string().contains("none.inc"), "{missing}");
+}
