@@ -1,3 +1,6 @@
 //! Workloads: fio jobs, netperf tests, access sequences; and the guest that performs them.
 
+pub mod fio;
 pub mod guest;
+
+

@@ -1,0 +1,86 @@
+//! fio 3.33 options: what a request is: direction, engine, depth, block size, randomness, flushes.
+//!
+//! One row per option, from `fio --cmdhelp` and `fio --enghelp`.
+
+#[allow(clippy::wildcard_imports, reason = "a table: every name is a word of the table")]
+use super::row::*;
+
+/// The rows.
+pub(super) static ROWS: &[OptionRow] = &[
+    row(
+        "rw",
+        &["readwrite"],
+        Kind::Choice(&[
+            "read",
+            "write",
+            "trim",
+            "randread",
+            "randwrite",
+            "randtrim",
+            "rw",
+            "readwrite",
+            "randrw",
+            "trimwrite",
+            "randtrimwrite",
+        ]),
+        Modelled,
+    ),
+    row("rw_sequencer", &[], Kind::Choice(&["sequential", "identical"]), Modelled),
+    row("ioengine", &[], TEXT, Modelled),
+    row("iodepth", &[], int(1, 4294967295), Modelled),
+    row("iodepth_batch", &["iodepth_batch_submit"], INT, Modelled),
+    row("iodepth_batch_complete_min", &["iodepth_batch_complete"], INT, Modelled),
+    row("iodepth_batch_complete_max", &[], INT, Modelled),
+    row("iodepth_low", &[], INT, Modelled),
+    row("serialize_overlap", &[], Kind::Bool, Ignored),
+    row("io_submit_mode", &[], Kind::Choice(&["inline", "offload"]), Ignored),
+    row("bs", &["blocksize"], Kind::Long { min: 1, unit: Unit::Bytes }, Modelled),
+    row("ba", &["blockalign"], Kind::Long { min: 1, unit: Unit::Bytes }, Modelled),
+    row("bsrange", &["blocksize_range"], Kind::Range, Modelled),
+    row("bssplit", &[], Kind::Split, Modelled),
+    row("bs_unaligned", &["blocksize_unaligned"], Kind::Set, Refused("a block device takes whole sectors only")),
+    row(
+        "bs_is_seq_rand",
+        &[],
+        Kind::Bool,
+        Refused("block sizes that differ for sequential and random requests are not modelled"),
+    ),
+    row("randrepeat", &[], Kind::Bool, Modelled),
+    row("randseed", &[], Kind::Value { min: 0 }, Modelled),
+    row("norandommap", &[], Kind::Set, Modelled),
+    row("softrandommap", &[], Kind::Bool, Ignored),
+    row("random_generator", &[], Kind::Choice(&["tausworthe", "lfsr", "tausworthe64"]), Modelled),
+    row(
+        "random_distribution",
+        &[],
+        Kind::Choice(&["random", "zipf", "pareto", "normal", "zoned", "zoned_abs"]),
+        Modelled,
+    ),
+    row("percentage_random", &[], int(0, 100), Modelled),
+    row("percentage_sequential", &[], Kind::Deprecated, Ignored),
+    row("allrandrepeat", &[], Kind::Bool, Modelled),
+    row("fsync", &[], INT, Refused("flush requests are not modelled")),
+    row("fdatasync", &[], INT, Refused("flush requests are not modelled")),
+    row("write_barrier", &[], INT, Refused("barrier writes are not modelled")),
+    row(
+        "sync_file_range",
+        &[],
+        Kind::Choices(&["wait_before", "write", "wait_after"]),
+        Refused("flush requests are not modelled"),
+    ),
+    row("direct", &[], Kind::Bool, Modelled),
+    row("atomic", &[], Kind::Bool, Ignored),
+    row("buffered", &[], Kind::Bool, Modelled),
+    row("trim_percentage", &[], int(0, 100), Refused("trim requests are not modelled")),
+    row("rwmixread", &[], int(0, 100), Modelled),
+    row("rwmixwrite", &[], int(0, 100), Modelled),
+    row("rwmixcycle", &[], Kind::Deprecated, Ignored),
+    row(
+        "sync",
+        &[],
+        Kind::Choice(&["none", "0", "sync", "1", "dsync"]),
+        Refused("every write would need a flush, which is not modelled"),
+    ),
+    row("kb_base", &[], Kind::Choice(&["1024", "1000"]), Modelled).priority(1),
+    row("unit_base", &[], Kind::Choice(&["0", "8", "1"]), Ignored).priority(1),
+];
