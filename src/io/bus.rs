@@ -6,7 +6,9 @@
 //! `include/linux/bsearch.h` step by step, because another correct search would find other devices.
 
 use std::cmp::Ordering;
+use std::sync::OnceLock;
 
+use super::index::{ExactIndex, INDEX_ABOVE};
 use super::{CoalescedZone, IoError, Ioeventfd};
 use crate::addr::ZoneLookup;
 
@@ -34,8 +36,8 @@ impl Device {
 /// `struct kvm_io_range`: an address and a length, of a device or of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct BusRange {
-    addr: u64,
-    len: u64,
+    pub(super) addr: u64,
+    pub(super) len: u64,
 }
 
 impl BusRange {
@@ -62,17 +64,26 @@ impl BusRange {
 }
 
 /// `struct kvm_io_bus`: immutable once published, so that readers need no lock.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Bus {
     lookup: ZoneLookup,
     ioeventfds: usize,
     ranges: Vec<BusRange>,
     devices: Vec<Device>,
+    /// Made by the first access that needs it; a bus under construction is copied once per device.
+    index: OnceLock<ExactIndex>,
+}
+
+impl Clone for Bus {
+    fn clone(&self) -> Self {
+        let (ranges, devices) = (self.ranges.clone(), self.devices.clone());
+        Self { ranges, devices, index: OnceLock::new(), ..*self }
+    }
 }
 
 impl Bus {
     pub(super) const fn new(lookup: ZoneLookup) -> Self {
-        Self { lookup, ioeventfds: 0, ranges: Vec::new(), devices: Vec::new() }
+        Self { lookup, ioeventfds: 0, ranges: Vec::new(), devices: Vec::new(), index: OnceLock::new() }
     }
 
     /// How devices are found.
@@ -121,13 +132,25 @@ impl Bus {
     /// The devices an access is offered to, in the order in which they are asked.
     #[inline]
     pub(super) fn matching(&self, access: BusRange) -> Matching<'_> {
-        Matching { bus: self, access, next: self.first(access) }
+        Matching { bus: self, access, asked: None }
     }
 
     /// `kvm_io_bus_get_first_dev`: any device that compares equal, then back to the first of its neighbours
     /// that do. With [`ZoneLookup::AllMatching`] the first of all.
     #[inline]
     fn first(&self, access: BusRange) -> Option<usize> {
+        if self.devices.len() > INDEX_ABOVE {
+            let index = self.index.get_or_init(|| ExactIndex::new(self));
+            if let Some(first) = index.get(access) {
+                return Some(first);
+            }
+        }
+        self.search(access)
+    }
+
+    /// The search itself, without the index.
+    #[inline]
+    pub(super) fn search(&self, access: BusRange) -> Option<usize> {
         if self.lookup == ZoneLookup::AllMatching {
             return self.scan(access, 0);
         }
@@ -173,7 +196,7 @@ impl Bus {
 pub(super) struct Matching<'a> {
     bus: &'a Bus,
     access: BusRange,
-    next: Option<usize>,
+    asked: Option<usize>,
 }
 
 impl<'a> Iterator for Matching<'a> {
@@ -181,8 +204,12 @@ impl<'a> Iterator for Matching<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<&'a Device> {
-        let index = self.next?;
-        self.next = self.bus.after(index, self.access);
+        // Looked up only when asked for: mostly the first device takes the write.
+        let index = match self.asked {
+            None => self.bus.first(self.access)?,
+            Some(refused) => self.bus.after(refused, self.access)?,
+        };
+        self.asked = Some(index);
         self.bus.devices.get(index)
     }
 }
