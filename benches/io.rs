@@ -3,13 +3,17 @@
 //! - io: a whole MMIO write that signals an ioeventfd, among 1, 64 and 1,024 of them; the same by address
 //!   alone on the fast bus; one stored in the coalesced ring (with its share of the drain); one that no
 //!   device takes.
+//! - device: one block request from submit to reap; one network frame with its answer.
 //!
 //! `cargo bench --bench io`
 
 use std::hint::black_box;
 
-use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use hvmmio::addr::KernelBehaviour;
+use std::sync::Arc;
+
+use criterion::{BatchSize, Criterion};
+use hvmmio::addr::{GuestPhysAddr, KernelBehaviour};
+use hvmmio::device::{BlkDriver, BlkKind, BlkLayout, GuestRam, NetDriver, NetEcho, NetLayout, NetQueue, NullBlock};
 use hvmmio::io::{CoalescedZone, HostPage, IoBus, IoSpace, Ioeventfd};
 
 mod common;
@@ -83,5 +87,60 @@ fn io(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, io);
-criterion_main!(benches);
+fn device(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("device");
+    common::reference(&mut group);
+    let ram = Arc::new(GuestRam::new(GuestPhysAddr(0), 4 << 20).unwrap());
+
+    let layout = BlkLayout::new(GuestPhysAddr(0x1000), 256, 4096).unwrap();
+    let mut driver = BlkDriver::new(Arc::clone(&ram), layout).unwrap();
+    let mut block = NullBlock::new(Arc::clone(&ram), layout.queue(), 1 << 30).unwrap();
+    group.bench_function("block request: submit, kick?, pop, complete, reap", |bencher| {
+        let mut sector = 0;
+        bencher.iter(|| {
+            sector = (sector + 8) & 0xffff;
+            driver.submit(BlkKind::Read, black_box(sector), 4096, 1).unwrap();
+            black_box(driver.needs_kick().unwrap());
+            let work = block.pop().unwrap().unwrap();
+            black_box(block.complete(work).unwrap());
+            driver.reap().unwrap().unwrap()
+        });
+    });
+    group.bench_function("32 block requests, each step for all of them", |bencher| {
+        bencher.iter(|| {
+            for token in 0..32 {
+                driver.submit(BlkKind::Read, 8 * u64::from(token), 4096, token).unwrap();
+            }
+            black_box(driver.needs_kick().unwrap());
+            while let Some(work) = block.pop().unwrap() {
+                black_box(block.complete(work).unwrap());
+            }
+            while let Some(done) = driver.reap().unwrap() {
+                black_box(done);
+            }
+        });
+    });
+
+    let layout = NetLayout::new(GuestPhysAddr(0x20_0000), 256, 1514).unwrap();
+    let mut driver = NetDriver::new(Arc::clone(&ram), layout).unwrap();
+    let mut echo = NetEcho::new(ram, layout, 1).unwrap();
+    group.bench_function("network frame and its answer", |bencher| {
+        bencher.iter(|| {
+            driver.post_rx(1).unwrap();
+            driver.send(1, 2).unwrap();
+            black_box(driver.needs_kick(NetQueue::Tx).unwrap());
+            let work = echo.pop().unwrap().unwrap();
+            black_box(echo.complete(work).unwrap());
+            black_box(driver.reap_tx().unwrap());
+            driver.receive().unwrap().unwrap()
+        });
+    });
+    group.finish();
+}
+
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    io(&mut criterion);
+    device(&mut criterion);
+    criterion.final_summary();
+}

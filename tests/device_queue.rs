@@ -9,10 +9,10 @@ use proptest::prelude::*;
 use vm_memory::{Bytes, GuestAddress};
 
 const BASE: u64 = 0x1000;
-const RAM: usize = 0x1_0000;
+const RAM: u64 = 0x1_0000;
 
 fn ram() -> Arc<GuestRam> {
-    Arc::new(GuestRam::from_ranges(&[(GuestAddress(0), RAM)]).unwrap())
+    Arc::new(GuestRam::new(GuestPhysAddr(0), RAM).unwrap())
 }
 
 fn layout(size: u16) -> QueueLayout {
@@ -50,7 +50,7 @@ fn a_layout_follows_the_alignments_and_sizes_of_the_specification() {
         let refused = QueueLayout::new(GuestPhysAddr(base), size);
         assert_eq!(refused, Err(QueueError::Layout { base, size }));
     }
-    let outside = QueueLayout::new(GuestPhysAddr(RAM as u64 - 16), 4).unwrap();
+    let outside = QueueLayout::new(GuestPhysAddr(RAM - 16), 4).unwrap();
     assert!(matches!(DriverQueue::new(ram(), outside), Err(QueueError::Memory { .. })));
     assert!(matches!(DeviceQueue::new(ram(), outside), Err(QueueError::Memory { .. })));
 }

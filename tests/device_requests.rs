@@ -14,7 +14,7 @@ const BASE: GuestPhysAddr = GuestPhysAddr(0x1_0000);
 const SECTORS: u64 = 1 << 20;
 
 fn ram() -> Arc<GuestRam> {
-    Arc::new(GuestRam::from_ranges(&[(GuestAddress(0), 4 << 20)]).unwrap())
+    Arc::new(GuestRam::new(GuestPhysAddr(0), 4 << 20).unwrap())
 }
 
 fn block(size: u16) -> (Arc<GuestRam>, BlkDriver, NullBlock) {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use vm_memory::{Bytes, GuestAddress};
 
-use super::queue::slice;
 use super::{DeviceQueue, DriverQueue, GuestRam, Notifications, QueueError, QueueLayout, Received, Segment};
 use crate::addr::GuestPhysAddr;
 
@@ -177,7 +176,7 @@ impl BlkDriver {
     /// # Errors
     /// The layout is not in one piece of `ram`.
     pub fn new(ram: Arc<GuestRam>, layout: BlkLayout) -> Result<Self, QueueError> {
-        slice(&ram, "block requests and data", layout.queue.desc_table(), layout.bytes())?;
+        ram.slice("block requests and data", layout.queue.desc_table(), layout.bytes())?;
         Ok(Self { queue: DriverQueue::new(ram, layout.queue)?, layout })
     }
 
@@ -231,7 +230,7 @@ impl BlkDriver {
     pub fn reap(&mut self) -> Result<Option<BlkDone>, BlkError> {
         let Some(used) = self.queue.pop_used()? else { return Ok(None) };
         let at = self.layout.request(used.head);
-        let request = slice(self.queue.ram(), "block request", at, REQUEST_BYTES)?;
+        let request = self.queue.ram().slice("block request", at, REQUEST_BYTES)?;
         let status: u8 =
             request.load(STATUS_OFFSET as usize, std::sync::atomic::Ordering::Relaxed).map_err(|_| missing(at))?;
         Ok(Some(BlkDone { token: used.token, status: BlkStatus::from_code(status), len: used.len }))
@@ -248,7 +247,7 @@ impl BlkDriver {
     #[inline]
     fn write_request(&self, at: GuestPhysAddr, kind: BlkKind, sector: u64) -> Result<(), QueueError> {
         use std::sync::atomic::Ordering::Relaxed;
-        let request = slice(self.queue.ram(), "block request", at, REQUEST_BYTES)?;
+        let request = self.queue.ram().slice("block request", at, REQUEST_BYTES)?;
         request
             .store(u64::from(kind.code()).to_le(), 0, Relaxed)
             .and_then(|()| request.store(sector.to_le(), 8, Relaxed))

@@ -16,10 +16,12 @@ mod blk;
 mod net;
 mod notify;
 mod queue;
+mod ram;
 
 pub use blk::{BlkDone, BlkDriver, BlkError, BlkKind, BlkLayout, BlkStatus, BlkWork, NullBlock, SECTOR_BYTES};
 pub use net::{
     NET_HEADER_BYTES, NetDone, NetDriver, NetEcho, NetError, NetLayout, NetQueue, NetReceived, NetWork, Reply,
 };
 pub use notify::{Doorbell, NotifyError, NotifyLayout};
-pub use queue::{DeviceQueue, DriverQueue, GuestRam, Notifications, QueueError, QueueLayout, Received, Segment, Used};
+pub use queue::{DeviceQueue, DriverQueue, Notifications, QueueError, QueueLayout, Received, Segment, Used};
+pub use ram::GuestRam;

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use vm_memory::{Bytes, GuestAddress};
 
-use super::queue::slice;
 use super::{DeviceQueue, DriverQueue, GuestRam, Notifications, QueueError, QueueLayout, Received, Segment};
 use crate::addr::GuestPhysAddr;
 
@@ -134,7 +133,7 @@ impl NetDriver {
     /// # Errors
     /// The layout is not in one piece of `ram`.
     pub fn new(ram: Arc<GuestRam>, layout: NetLayout) -> Result<Self, QueueError> {
-        let all = slice(&ram, "network queues and buffers", layout.rx.desc_table(), layout.bytes())?;
+        let all = ram.slice("network queues and buffers", layout.rx.desc_table(), layout.bytes())?;
         // Offloads are not negotiated, so every transmit header is zeros, once and for all (virtio 1.2, 5.1.6.2).
         for head in 0..layout.tx.size() {
             let at = layout.buffer(NetQueue::Tx, head).0 - layout.rx.desc_table().0;

@@ -7,8 +7,9 @@ use virtio_bindings::virtio_ring::VRING_AVAIL_F_NO_INTERRUPT;
 use virtio_queue::{Queue, QueueOwnedT, QueueT};
 use vm_memory::{Address, Bytes, GuestAddress};
 
-use super::{GuestRam, QueueError, QueueLayout, slice};
+use super::{QueueError, QueueLayout};
 use crate::addr::GuestPhysAddr;
+use crate::device::GuestRam;
 
 /// Whether one side of a queue wants to hear from the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,7 +56,7 @@ impl DeviceQueue {
     /// The layout is not in one piece of `ram`.
     pub fn new(ram: Arc<GuestRam>, layout: QueueLayout) -> Result<Self, QueueError> {
         let (base, size) = (layout.desc_table().0, layout.size());
-        slice(&ram, "queue", layout.desc_table(), layout.bytes())?;
+        ram.slice("queue", layout.desc_table(), layout.bytes())?;
         let refused = |_| QueueError::Layout { base, size };
         let mut queue = Queue::new(size).map_err(refused)?;
         queue.try_set_desc_table_address(GuestAddress(base)).map_err(refused)?;

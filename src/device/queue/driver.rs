@@ -6,10 +6,9 @@ use std::sync::atomic::{Ordering, fence};
 use virtio_bindings::virtio_ring::{VRING_DESC_F_NEXT, VRING_DESC_F_WRITE, VRING_USED_F_NO_NOTIFY};
 use vm_memory::{Bytes, VolatileSlice};
 
-use super::{
-    DESCRIPTOR_BYTES, GuestRam, Notifications, QueueError, QueueLayout, RING_HEADER_BYTES, USED_ENTRY_BYTES, slice,
-};
+use super::{DESCRIPTOR_BYTES, Notifications, QueueError, QueueLayout, RING_HEADER_BYTES, USED_ENTRY_BYTES};
 use crate::addr::GuestPhysAddr;
+use crate::device::GuestRam;
 
 /// `VRING_AVAIL_F_NO_INTERRUPT` in `avail.flags` (virtio 1.2, 2.7.6).
 const NO_INTERRUPT: u16 = 1;
@@ -72,7 +71,7 @@ impl DriverQueue {
     /// The layout is not in one piece of `ram`.
     pub fn new(ram: Arc<GuestRam>, layout: QueueLayout) -> Result<Self, QueueError> {
         let bytes = layout.bytes();
-        let all = slice(&ram, "queue", layout.desc_table(), bytes)?;
+        let all = ram.slice("queue", layout.desc_table(), bytes)?;
         let zeros = [0; 64];
         for offset in (0..all.len()).step_by(zeros.len()) {
             let part = zeros.len().min(all.len() - offset);
@@ -237,7 +236,7 @@ struct Rings<'m> {
 impl<'m> Rings<'m> {
     #[inline]
     fn of(ram: &'m GuestRam, layout: QueueLayout) -> Result<Self, QueueError> {
-        Ok(Self { all: slice(ram, "queue", layout.desc_table(), layout.bytes())?, layout })
+        Ok(Self { all: ram.slice("queue", layout.desc_table(), layout.bytes())?, layout })
     }
 
     /// Writes the words of a descriptor that differ from what was `written` last.

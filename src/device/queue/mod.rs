@@ -6,12 +6,7 @@ mod driver;
 pub use device::{DeviceQueue, Notifications, Received};
 pub use driver::{DriverQueue, Segment, Used};
 
-use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap, VolatileSlice};
-
 use crate::addr::GuestPhysAddr;
-
-/// Guest memory as both sides of a queue see it.
-pub type GuestRam = GuestMemoryMmap<()>;
 
 /// Bytes of one descriptor: addr u64, len u32, flags u16, next u16 (virtio 1.2, 2.7.5).
 const DESCRIPTOR_BYTES: u32 = 16;
@@ -162,17 +157,4 @@ pub enum QueueError {
         /// What it can be at most.
         writable: u32,
     },
-}
-
-/// `bytes` of guest memory at `addr`, in one piece.
-#[inline]
-pub(super) fn slice<'m>(
-    ram: &'m GuestRam,
-    what: &'static str,
-    addr: GuestPhysAddr,
-    bytes: u64,
-) -> Result<VolatileSlice<'m>, QueueError> {
-    let missing = || QueueError::Memory { what, addr: addr.0, bytes };
-    // Also if the end wraps around: the region is shorter than that.
-    ram.get_slice(GuestAddress(addr.0), crate::addr::index(bytes)).map_err(|_| missing())
 }
