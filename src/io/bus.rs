@@ -8,7 +8,7 @@
 use std::cmp::Ordering;
 use std::sync::OnceLock;
 
-use super::index::{ExactIndex, INDEX_ABOVE};
+use super::index::ExactIndex;
 use super::{CoalescedZone, IoError, Ioeventfd};
 use crate::addr::ZoneLookup;
 
@@ -45,6 +45,12 @@ impl BusRange {
     #[inline]
     pub(super) fn new(addr: u64, len: u32) -> Self {
         Self { addr, len: i64::from(len as i32) as u64 }
+    }
+
+    /// The length as the bus search has it, for an access.
+    #[inline]
+    pub(super) fn bytes(&self) -> u32 {
+        u32::try_from(self.len).unwrap_or(u32::MAX)
     }
 
     /// `kvm_io_bus_cmp(self, device)`: equal means that `device` contains `self`, or, if the device's length
@@ -129,17 +135,11 @@ impl Bus {
         bus
     }
 
-    /// The devices an access is offered to, in the order in which they are asked.
-    #[inline]
-    pub(super) fn matching(&self, access: BusRange) -> Matching<'_> {
-        Matching { bus: self, access, asked: None }
-    }
-
     /// `kvm_io_bus_get_first_dev`: any device that compares equal, then back to the first of its neighbours
     /// that do. With [`ZoneLookup::AllMatching`] the first of all.
     #[inline]
-    fn first(&self, access: BusRange) -> Option<usize> {
-        if self.devices.len() > INDEX_ABOVE {
+    pub(super) fn first(&self, access: BusRange) -> Option<usize> {
+        if self.ioeventfds > 0 {
             let index = self.index.get_or_init(|| ExactIndex::new(self));
             if let Some(first) = index.get(access) {
                 return Some(first);
@@ -176,7 +176,7 @@ impl Bus {
 
     /// The device asked after the one at `index` refused (`__kvm_io_bus_write`).
     #[inline]
-    fn after(&self, index: usize, access: BusRange) -> Option<usize> {
+    pub(super) fn after(&self, index: usize, access: BusRange) -> Option<usize> {
         match self.lookup {
             ZoneLookup::SortedContainment => {
                 let neighbour = self.ranges.get(index + 1)?;
@@ -189,27 +189,5 @@ impl Bus {
     fn scan(&self, access: BusRange, from: usize) -> Option<usize> {
         let found = self.ranges[from..].iter().position(|range| access.compare(range) == Ordering::Equal)?;
         Some(from + found)
-    }
-}
-
-/// See [`Bus::matching`].
-pub(super) struct Matching<'a> {
-    bus: &'a Bus,
-    access: BusRange,
-    asked: Option<usize>,
-}
-
-impl<'a> Iterator for Matching<'a> {
-    type Item = &'a Device;
-
-    #[inline]
-    fn next(&mut self) -> Option<&'a Device> {
-        // Looked up only when asked for: mostly the first device takes the write.
-        let index = match self.asked {
-            None => self.bus.first(self.access)?,
-            Some(refused) => self.bus.after(refused, self.access)?,
-        };
-        self.asked = Some(index);
-        self.bus.devices.get(index)
     }
 }

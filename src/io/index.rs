@@ -6,9 +6,6 @@
 
 use super::bus::{Bus, BusRange, Device};
 
-/// Buses of up to this many devices are searched directly, which is as quick.
-pub(super) const INDEX_ABOVE: usize = 2;
-
 /// An open-addressed table from an ioeventfd's own range to the device that the search finds first for it.
 #[derive(Debug)]
 pub(super) struct ExactIndex {
@@ -23,6 +20,7 @@ struct Slot {
 }
 
 impl ExactIndex {
+    #[cold]
     pub(super) fn new(bus: &Bus) -> Self {
         // At most half full, so that probes are short and always meet an empty slot.
         let size = (2 * bus.devices().len()).next_power_of_two().max(2);
