@@ -87,7 +87,67 @@ fn outcome(device: Option<&Device>) -> BusWrite {
     }
 }
 
+/// Where a range lies to another that contains it (0), or is below or above (-1, 1): the kernel's rule.
+fn side((addr, len): (u64, u64), (other, other_len): (u64, u64)) -> i8 {
+    match other_len {
+        _ if addr < other => -1,
+        0 if addr > other => 1,
+        0 => 0,
+        _ => i8::from(addr + len > other + other_len),
+    }
+}
+
+/// The kernel's array after these registrations, by the rule of `kvm_io_bus_register_dev`.
+fn kernel_array(order: &[Device]) -> Vec<Device> {
+    let mut array: Vec<Device> = Vec::new();
+    for device in order {
+        let before = array.iter().take_while(|other| side(bounds(other), bounds(device)) <= 0).count();
+        array.insert(before, *device);
+    }
+    array
+}
+
+/// Which device takes a write, by the rules of `kvm_io_bus_get_first_dev` and `__kvm_io_bus_write`.
+fn kernel_write(array: &[Device], addr: u64, len: u64) -> BusWrite {
+    // The kernel keeps a base and a count; they are this half-open interval.
+    fn search(array: &[Device], from: usize, to: usize, access: (u64, u64)) -> Option<usize> {
+        if from == to {
+            return None;
+        }
+        let middle = from + (to - from) / 2;
+        match side(access, bounds(&array[middle])) {
+            0 => Some(middle),
+            1.. => search(array, middle + 1, to, access),
+            _ => search(array, from, middle, access),
+        }
+    }
+    let Some(found) = search(array, 0, array.len(), (addr, len)) else { return outcome(None) };
+    let equal = |device: &&Device| side((addr, len), bounds(device)) == 0;
+    let first = found - array[..found].iter().rev().take_while(equal).count();
+    outcome(array[first..].iter().take_while(equal).find(|device| takes(device, addr, len)))
+}
+
 proptest! {
+    #[test]
+    fn sorted_containment_is_the_kernels_array_and_search(
+        changes in prop::collection::vec(change(), 0..60),
+    ) {
+        let io = IoSpace::new(HostPage::Kib4, KernelBehaviour::default());
+        // A removal leaves the others where they are, so the model knows the array of registrations alone.
+        let changes: Vec<_> =
+            changes.into_iter().filter(|change| matches!(change, Change::Zone(_) | Change::Assign(..))).collect();
+        let array = kernel_array(&apply(&io, &changes));
+        prop_assert_eq!(io.devices(IoBus::Mmio), array.clone());
+        let mut vcpu = io.reader();
+        for addr in 0..170 {
+            for len in [1usize, 2, 4, 8] {
+                let reached = vcpu.mmio_write(addr, &[0; 8][..len]);
+                prop_assert_eq!(reached, kernel_write(&array, addr, len as u64), "{} bytes at {:#x}", len, addr);
+                io.ring().drain(|_| ()).unwrap();
+            }
+        }
+    }
+
     #[test]
     fn all_matching_reaches_the_first_registered_device_that_takes_the_write(
         changes in prop::collection::vec(change(), 0..40),
