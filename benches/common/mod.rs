@@ -1,26 +1,24 @@
-//! What every bench file shares: a loop whose time is known from the processor's manual, to set a figure against.
+//! What every bench file has beside its cases: a loop whose time says how fast this machine is right now.
+
+use std::hint::black_box;
 
 use criterion::BenchmarkGroup;
 use criterion::measurement::WallTime;
-use std::hint::black_box;
 
-/// Loads in one run of the reference loop.
-const LOADS: usize = 16;
-
-/// Times 16 loads that each wait for the one before and all hit the L1 data cache: 16 times the load-to-use latency (4
-/// or 5 cycles on current x86-64 cores). A figure divided by this one travels between machines better than nanoseconds
-/// do.
-pub fn reference(group: &mut BenchmarkGroup<'_, WallTime>) {
-    // One cycle through 256 bytes, four cache lines. The index is a byte: no bounds check stands in the chain.
-    let next: [u8; 256] = black_box(std::array::from_fn(|index| u8::try_from((index + 77) % 256).unwrap_or(0)));
-    // Kept from run to run: runs that each began anew would overlap, and the chain would seem several times as fast.
-    let mut index = 0_u8;
-    group.bench_function("reference/16_dependent_l1_loads", |bencher| {
+/// 16 dependent loads that hit the L1 data cache: 16 times the load-to-use latency. A case's time divided by
+/// this one's can be compared between machines and between a quiet and a busy one.
+pub fn reference(group: &mut BenchmarkGroup<WallTime>) {
+    // Each element names the next; the step of 7 visits all 16 before it repeats.
+    let next: [usize; 16] = std::array::from_fn(|i| (i + 7) % 16);
+    group.bench_function("reference: 16 dependent L1 loads", |bencher| {
+        // Carried on from one iteration to the next, or the processor would overlap them.
+        let mut at = 0;
         bencher.iter(|| {
-            for _ in 0..LOADS {
-                index = next[usize::from(index)];
+            let next = black_box(&next);
+            for _ in 0..16 {
+                at = next[at & 15];
             }
-            index
+            at
         });
     });
 }

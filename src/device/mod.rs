@@ -1,1 +1,27 @@
-//! TODO
+//! Devices of the simulated VM: virtio notification and queues, a null block device, a network echo.
+//!
+//! Queues are split virtqueues (virtio 1.2, 2.7) in real guest memory (`vm-memory`), so a simulated request
+//! does the work of a real one. The device side is `virtio-queue`'s; the driver side, which guests bring
+//! with them, is here. Each device works in two steps, so that an engine can let virtual time pass between them:
+//!
+//! ```text
+//! driver.submit -> driver.needs_kick -> [notification] -> device.pop -> [service time]
+//!               -> device.complete -> [interrupt if due] -> driver.reap
+//! ```
+//!
+//! Nothing allocates after construction. Rings and requests are the other side's: whatever they hold, the
+//! outcome is an error or a failed request, never a panic.
+
+mod blk;
+mod net;
+mod notify;
+mod queue;
+mod ram;
+
+pub use blk::{BlkDone, BlkDriver, BlkError, BlkKind, BlkLayout, BlkStatus, BlkWork, NullBlock, SECTOR_BYTES};
+pub use net::{
+    NET_HEADER_BYTES, NetDone, NetDriver, NetEcho, NetError, NetLayout, NetQueue, NetReceived, NetWork, Reply,
+};
+pub use notify::{Doorbell, NotifyError, NotifyLayout};
+pub use queue::{DeviceQueue, DriverQueue, Notifications, QueueError, QueueLayout, Received, Segment, Used};
+pub use ram::GuestRam;

@@ -6,7 +6,9 @@
 //! `include/linux/bsearch.h` step by step, because another correct search would find other devices.
 
 use std::cmp::Ordering;
+use std::sync::OnceLock;
 
+use super::index::ExactIndex;
 use super::{CoalescedZone, IoError, Ioeventfd};
 use crate::addr::ZoneLookup;
 
@@ -34,8 +36,8 @@ impl Device {
 /// `struct kvm_io_range`: an address and a length, of a device or of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct BusRange {
-    addr: u64,
-    len: u64,
+    pub(super) addr: u64,
+    pub(super) len: u64,
 }
 
 impl BusRange {
@@ -43,6 +45,12 @@ impl BusRange {
     #[inline]
     pub(super) fn new(addr: u64, len: u32) -> Self {
         Self { addr, len: i64::from(len as i32) as u64 }
+    }
+
+    /// The length as the bus search has it, for an access.
+    #[inline]
+    pub(super) fn bytes(&self) -> u32 {
+        u32::try_from(self.len).unwrap_or(u32::MAX)
     }
 
     /// `kvm_io_bus_cmp(self, device)`: equal means that `device` contains `self`, or, if the device's length
@@ -62,17 +70,26 @@ impl BusRange {
 }
 
 /// `struct kvm_io_bus`: immutable once published, so that readers need no lock.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Bus {
     lookup: ZoneLookup,
     ioeventfds: usize,
     ranges: Vec<BusRange>,
     devices: Vec<Device>,
+    /// Made by the first access that needs it; a bus under construction is copied once per device.
+    index: OnceLock<ExactIndex>,
+}
+
+impl Clone for Bus {
+    fn clone(&self) -> Self {
+        let (ranges, devices) = (self.ranges.clone(), self.devices.clone());
+        Self { ranges, devices, index: OnceLock::new(), ..*self }
+    }
 }
 
 impl Bus {
     pub(super) const fn new(lookup: ZoneLookup) -> Self {
-        Self { lookup, ioeventfds: 0, ranges: Vec::new(), devices: Vec::new() }
+        Self { lookup, ioeventfds: 0, ranges: Vec::new(), devices: Vec::new(), index: OnceLock::new() }
     }
 
     /// How devices are found.
@@ -118,16 +135,22 @@ impl Bus {
         bus
     }
 
-    /// The devices an access is offered to, in the order in which they are asked.
-    #[inline]
-    pub(super) fn matching(&self, access: BusRange) -> Matching<'_> {
-        Matching { bus: self, access, next: self.first(access) }
-    }
-
     /// `kvm_io_bus_get_first_dev`: any device that compares equal, then back to the first of its neighbours
     /// that do. With [`ZoneLookup::AllMatching`] the first of all.
     #[inline]
-    fn first(&self, access: BusRange) -> Option<usize> {
+    pub(super) fn first(&self, access: BusRange) -> Option<usize> {
+        if self.ioeventfds > 0 {
+            let index = self.index.get_or_init(|| ExactIndex::new(self));
+            if let Some(first) = index.get(access) {
+                return Some(first);
+            }
+        }
+        self.search(access)
+    }
+
+    /// The search itself, without the index.
+    #[inline]
+    pub(super) fn search(&self, access: BusRange) -> Option<usize> {
         if self.lookup == ZoneLookup::AllMatching {
             return self.scan(access, 0);
         }
@@ -153,7 +176,7 @@ impl Bus {
 
     /// The device asked after the one at `index` refused (`__kvm_io_bus_write`).
     #[inline]
-    fn after(&self, index: usize, access: BusRange) -> Option<usize> {
+    pub(super) fn after(&self, index: usize, access: BusRange) -> Option<usize> {
         match self.lookup {
             ZoneLookup::SortedContainment => {
                 let neighbour = self.ranges.get(index + 1)?;
@@ -166,23 +189,5 @@ impl Bus {
     fn scan(&self, access: BusRange, from: usize) -> Option<usize> {
         let found = self.ranges[from..].iter().position(|range| access.compare(range) == Ordering::Equal)?;
         Some(from + found)
-    }
-}
-
-/// See [`Bus::matching`].
-pub(super) struct Matching<'a> {
-    bus: &'a Bus,
-    access: BusRange,
-    next: Option<usize>,
-}
-
-impl<'a> Iterator for Matching<'a> {
-    type Item = &'a Device;
-
-    #[inline]
-    fn next(&mut self) -> Option<&'a Device> {
-        let index = self.next?;
-        self.next = self.bus.after(index, self.access);
-        self.bus.devices.get(index)
     }
 }

@@ -29,6 +29,7 @@
 mod bus;
 mod coalesced;
 mod error;
+mod index;
 mod ioeventfd;
 mod reader;
 mod ring;

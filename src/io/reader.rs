@@ -7,7 +7,7 @@ use arc_swap::cache::Cache;
 
 use super::bus::{Bus, BusRange, Device};
 use super::space::Buses;
-use super::{EventfdId, Ring};
+use super::{EventfdId, Ioeventfd, RingFull};
 
 /// What became of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -92,41 +92,46 @@ impl std::fmt::Debug for IoReader {
 /// `__kvm_io_bus_write`: ask each matching device until one takes the write.
 #[inline]
 fn write(bus: &Bus, buses: &Buses, addr: u64, data: &[u8]) -> BusWrite {
-    let mut ring_full = false;
-    let len = u32::try_from(data.len()).unwrap_or(u32::MAX);
-    for device in bus.matching(BusRange::new(addr, len)) {
-        match device {
-            Device::Ioeventfd(fd) => {
-                if fd.matches(addr, data) {
-                    if let Some(eventfd) = buses.eventfds.get(fd.fd.0 as usize) {
-                        eventfd.signal();
-                        return BusWrite::Eventfd(fd.fd);
-                    }
-                }
-            }
-            Device::Zone(zone) => {
-                if zone.contains(addr, len) {
-                    match store(&buses.ring, addr, zone.pio, data) {
-                        Ok(()) => return BusWrite::Coalesced,
-                        Err(refused) => ring_full |= refused == Refused::NoRoom,
-                    }
-                }
-            }
+    let access = BusRange::new(addr, u32::try_from(data.len()).unwrap_or(u32::MAX));
+    let Some(first) = bus.first(access) else { return BusWrite::Unhandled { ring_full: false } };
+    // The first device is mostly an ioeventfd that takes the write: that much is worth having inline.
+    if let Some(Device::Ioeventfd(fd)) = bus.devices().get(first) {
+        if let Some(signalled) = signal(fd, buses, addr, data) {
+            return signalled;
         }
+    }
+    ask_from(first, bus, buses, access, data)
+}
+
+#[inline(never)]
+fn ask_from(first: usize, bus: &Bus, buses: &Buses, access: BusRange, data: &[u8]) -> BusWrite {
+    let (addr, mut ring_full, mut asked) = (access.addr, false, Some(first));
+    while let Some(index) = asked {
+        match &bus.devices()[index] {
+            Device::Ioeventfd(fd) => {
+                if let Some(signalled) = signal(fd, buses, addr, data) {
+                    return signalled;
+                }
+            }
+            // An entry has 8 bytes; KVM splits wider accesses before they come here.
+            Device::Zone(zone) if data.len() <= 8 && zone.contains(addr, access.bytes()) => {
+                match buses.ring.push(addr, zone.pio, data) {
+                    Ok(()) => return BusWrite::Coalesced,
+                    Err(RingFull) => ring_full = true,
+                }
+            }
+            Device::Zone(_) => {}
+        }
+        asked = bus.after(index, access);
     }
     BusWrite::Unhandled { ring_full }
 }
 
-#[derive(PartialEq, Eq)]
-enum Refused {
-    NoRoom,
-    TooWide,
-}
-
 #[inline]
-fn store(ring: &Ring, addr: u64, pio: u32, data: &[u8]) -> Result<(), Refused> {
-    if data.len() > 8 {
-        return Err(Refused::TooWide);
+fn signal(fd: &Ioeventfd, buses: &Buses, addr: u64, data: &[u8]) -> Option<BusWrite> {
+    if !fd.matches(addr, data) {
+        return None;
     }
-    ring.push(addr, pio, data).map_err(|_| Refused::NoRoom)
+    buses.eventfds.get(fd.fd.0 as usize)?.signal();
+    Some(BusWrite::Eventfd(fd.fd))
 }

@@ -1,0 +1,312 @@
+//! The driver's side of a queue: what a guest kernel's virtio_ring does.
+
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+
+use virtio_bindings::virtio_ring::{VRING_DESC_F_NEXT, VRING_DESC_F_WRITE, VRING_USED_F_NO_NOTIFY};
+use vm_memory::{Bytes, VolatileSlice};
+
+use super::{DESCRIPTOR_BYTES, Notifications, QueueError, QueueLayout, RING_HEADER_BYTES, USED_ENTRY_BYTES};
+use crate::addr::GuestPhysAddr;
+use crate::device::GuestRam;
+
+/// `VRING_AVAIL_F_NO_INTERRUPT` in `avail.flags` (virtio 1.2, 2.7.6).
+const NO_INTERRUPT: u16 = 1;
+
+/// A buffer, or a part of one, in guest memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Segment {
+    /// First address.
+    pub addr: GuestPhysAddr,
+    /// Bytes.
+    pub len: u32,
+    /// Whether the device writes it (else it reads it).
+    pub writable: bool,
+}
+
+/// A chain the device has returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Used {
+    /// The token given with it.
+    pub token: u32,
+    /// Its first descriptor.
+    pub head: u16,
+    /// Bytes the device says it wrote, no more than the chain's writable bytes.
+    pub len: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Outstanding {
+    token: u32,
+    tail: u16,
+    descriptors: u16,
+    writable: u32,
+}
+
+/// The driver's side of a split virtqueue.
+///
+/// Links and lengths are kept here and only written to guest memory, never read back: of the device's side
+/// nothing is believed but `used.flags`, `used.idx` and the used entries, and these are checked.
+#[derive(Debug)]
+pub struct DriverQueue {
+    ram: Arc<GuestRam>,
+    layout: QueueLayout,
+    /// The two words of each descriptor as last written, so that only changes are.
+    written: Box<[[u64; 2]]>,
+    /// Next descriptor, of the free list or of a chain.
+    next: Box<[u16]>,
+    outstanding: Box<[Option<Outstanding>]>,
+    free_head: u16,
+    free: u16,
+    chains: u16,
+    avail_idx: u16,
+    used_idx: u16,
+    unkicked: bool,
+}
+
+impl DriverQueue {
+    /// Takes the queue over and clears it.
+    ///
+    /// # Errors
+    /// The layout is not in one piece of `ram`.
+    pub fn new(ram: Arc<GuestRam>, layout: QueueLayout) -> Result<Self, QueueError> {
+        let bytes = layout.bytes();
+        let all = ram.slice("queue", layout.desc_table(), bytes)?;
+        let zeros = [0; 64];
+        for offset in (0..all.len()).step_by(zeros.len()) {
+            let part = zeros.len().min(all.len() - offset);
+            all.write_slice(&zeros[..part], offset).map_err(|_| missing(layout))?;
+        }
+        let size = usize::from(layout.size());
+        Ok(Self {
+            layout,
+            written: vec![[0; 2]; size].into(),
+            next: (1..=layout.size()).collect(),
+            outstanding: vec![None; size].into(),
+            free_head: 0,
+            free: layout.size(),
+            chains: 0,
+            avail_idx: 0,
+            used_idx: 0,
+            unkicked: false,
+            ram,
+        })
+    }
+
+    /// Where the queue lies.
+    #[must_use]
+    pub const fn layout(&self) -> QueueLayout {
+        self.layout
+    }
+
+    /// The memory it lies in.
+    #[must_use]
+    pub const fn ram(&self) -> &Arc<GuestRam> {
+        &self.ram
+    }
+
+    /// Descriptors that [`Self::add`] can still use.
+    #[must_use]
+    pub const fn free(&self) -> u16 {
+        self.free
+    }
+
+    /// Chains the device has and has not returned.
+    #[must_use]
+    pub const fn outstanding(&self) -> u16 {
+        self.chains
+    }
+
+    /// The head that the next [`Self::add`] will return, if there is a free descriptor.
+    #[must_use]
+    pub const fn next_head(&self) -> Option<u16> {
+        if self.free == 0 { None } else { Some(self.free_head) }
+    }
+
+    /// Makes a chain available to the device (`virtqueue_add_split`; virtio 1.2, 2.7.13) and returns its head. `token` comes
+    /// back with the used chain.
+    ///
+    /// # Errors
+    /// [`QueueError::Full`] if there are too few descriptors, [`QueueError::Chain`] if the chain is not one.
+    pub fn add(&mut self, chain: &[Segment], token: u32) -> Result<u16, QueueError> {
+        let descriptors = match u16::try_from(chain.len()) {
+            Ok(0) => return Err(QueueError::Chain),
+            Ok(needed) if needed <= self.free => needed,
+            _ => return Err(QueueError::Full { needed: chain.len(), free: self.free }),
+        };
+        let writable = writable_bytes(chain)?;
+        let rings = Rings::of(&self.ram, self.layout)?;
+        let head = self.free_head;
+        let mut tail = head;
+        for (i, segment) in chain.iter().enumerate() {
+            if i > 0 {
+                tail = self.next[usize::from(tail)];
+            }
+            let more = i + 1 < chain.len();
+            let next = if more { self.next[usize::from(tail)] } else { 0 };
+            rings.write_descriptor(&mut self.written[usize::from(tail)], tail, segment, more.then_some(next))?;
+        }
+        self.free_head = self.next[usize::from(tail)];
+        self.free -= descriptors;
+        self.chains += 1;
+        self.outstanding[usize::from(head)] = Some(Outstanding { token, tail, descriptors, writable });
+
+        let slot = u32::from(self.avail_idx & (self.layout.size() - 1));
+        rings.store(self.layout.avail_offset() + RING_HEADER_BYTES + 2 * slot, head, Ordering::Relaxed)?;
+        self.avail_idx = self.avail_idx.wrapping_add(1);
+        rings.store(self.layout.avail_offset() + 2, self.avail_idx, Ordering::Release)?;
+        self.unkicked = true;
+        Ok(head)
+    }
+
+    /// Whether the device wants to be notified of what was added since the last call
+    /// (`virtqueue_kick_prepare_split`; virtio 1.2, 2.7.13.4).
+    ///
+    /// # Errors
+    /// None that a queue made by [`Self::new`] can show.
+    pub fn needs_kick(&mut self) -> Result<bool, QueueError> {
+        if !std::mem::take(&mut self.unkicked) {
+            return Ok(false);
+        }
+        // The index must be visible before the flag is read, or both sides may wait for each other.
+        fence(Ordering::SeqCst);
+        let rings = Rings::of(&self.ram, self.layout)?;
+        let flags: u16 = rings.load(self.layout.used_offset(), Ordering::Relaxed)?;
+        Ok(u32::from(flags) & VRING_USED_F_NO_NOTIFY == 0)
+    }
+
+    /// The next chain the device has returned, if there is one (`virtqueue_get_buf_ctx_split`).
+    ///
+    /// # Errors
+    /// The used ring names a chain that the device does not have, or more bytes than it holds. The entry is
+    /// skipped, except that an impossible index stays an error until the device mends it.
+    pub fn pop_used(&mut self) -> Result<Option<Used>, QueueError> {
+        let rings = Rings::of(&self.ram, self.layout)?;
+        let used: u16 = rings.load(self.layout.used_offset() + 2, Ordering::Acquire)?;
+        let waiting = used.wrapping_sub(self.used_idx);
+        if waiting == 0 {
+            return Ok(None);
+        }
+        if waiting > self.chains {
+            return Err(QueueError::UsedIndex { used, next: self.used_idx, outstanding: self.chains });
+        }
+        let slot = u32::from(self.used_idx & (self.layout.size() - 1));
+        let entry = self.layout.used_offset() + RING_HEADER_BYTES + USED_ENTRY_BYTES * slot;
+        let id: u32 = rings.load(entry, Ordering::Relaxed)?;
+        let len: u32 = rings.load(entry + 4, Ordering::Relaxed)?;
+        self.used_idx = self.used_idx.wrapping_add(1);
+        let head = u16::try_from(id).map_err(|_| QueueError::UsedId { id })?;
+        let place = self.outstanding.get_mut(usize::from(head)).ok_or(QueueError::UsedId { id })?;
+        let chain = place.take().ok_or(QueueError::UsedId { id })?;
+        // Back to the front, so that the next request writes the same descriptors again.
+        self.next[usize::from(chain.tail)] = self.free_head;
+        self.free_head = head;
+        self.free += chain.descriptors;
+        self.chains -= 1;
+        if len > chain.writable {
+            return Err(QueueError::UsedLength { id, len, writable: chain.writable });
+        }
+        Ok(Some(Used { token: chain.token, head, len }))
+    }
+
+    /// Asks the device for interrupts, or not to send any (`virtqueue_enable_cb`, `virtqueue_disable_cb`; virtio
+    /// 1.2, 2.7.7). Returns whether used chains wait already.
+    ///
+    /// # Errors
+    /// None that a queue made by [`Self::new`] can show.
+    pub fn set_interrupts(&mut self, wanted: Notifications) -> Result<bool, QueueError> {
+        let flags = match wanted {
+            Notifications::Enabled => 0,
+            Notifications::Disabled => NO_INTERRUPT,
+        };
+        let rings = Rings::of(&self.ram, self.layout)?;
+        rings.store(self.layout.avail_offset(), flags, Ordering::Relaxed)?;
+        fence(Ordering::SeqCst);
+        let used: u16 = rings.load(self.layout.used_offset() + 2, Ordering::Acquire)?;
+        Ok(used != self.used_idx)
+    }
+}
+
+/// The queue's three parts, found once per operation.
+struct Rings<'m> {
+    all: VolatileSlice<'m>,
+    layout: QueueLayout,
+}
+
+impl<'m> Rings<'m> {
+    #[inline]
+    fn of(ram: &'m GuestRam, layout: QueueLayout) -> Result<Self, QueueError> {
+        Ok(Self { all: ram.slice("queue", layout.desc_table(), layout.bytes())?, layout })
+    }
+
+    /// Writes the words of a descriptor that differ from what was `written` last.
+    #[inline]
+    fn write_descriptor(
+        &self,
+        written: &mut [u64; 2],
+        index: u16,
+        segment: &Segment,
+        next: Option<u16>,
+    ) -> Result<(), QueueError> {
+        let mut flags = if segment.writable { VRING_DESC_F_WRITE } else { 0 };
+        if next.is_some() {
+            flags |= VRING_DESC_F_NEXT;
+        }
+        let second = u64::from(segment.len) | u64::from(flags) << 32 | u64::from(next.unwrap_or(0)) << 48;
+        let offset = DESCRIPTOR_BYTES * u32::from(index);
+        let old = std::mem::replace(written, [segment.addr.0, second]);
+        if old[0] != segment.addr.0 {
+            self.store(offset, segment.addr.0, Ordering::Relaxed)?;
+        }
+        if old[1] != second {
+            self.store(offset + 8, second, Ordering::Relaxed)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn store<T: LittleEndian>(&self, offset: u32, value: T, order: Ordering) -> Result<(), QueueError> {
+        self.all.store(value.to_little_endian(), offset as usize, order).map_err(|_| missing(self.layout))
+    }
+
+    #[inline]
+    fn load<T: LittleEndian>(&self, offset: u32, order: Ordering) -> Result<T, QueueError> {
+        let raw: T = self.all.load(offset as usize, order).map_err(|_| missing(self.layout))?;
+        Ok(raw.to_little_endian())
+    }
+}
+
+/// Ring fields are little-endian (virtio 1.2, 1.4); the conversion is its own inverse.
+trait LittleEndian: vm_memory::AtomicAccess {
+    fn to_little_endian(self) -> Self;
+}
+
+macro_rules! little_endian {
+    ($($type:ty),+) => {
+        $(impl LittleEndian for $type {
+            #[inline]
+            fn to_little_endian(self) -> Self {
+                self.to_le()
+            }
+        })+
+    };
+}
+
+little_endian!(u16, u32, u64);
+
+#[cold]
+const fn missing(layout: QueueLayout) -> QueueError {
+    QueueError::Memory { what: "queue", addr: layout.desc_table().0, bytes: layout.bytes() }
+}
+
+fn writable_bytes(chain: &[Segment]) -> Result<u32, QueueError> {
+    let (mut all, mut writable) = (0u32, 0u32);
+    for segment in chain {
+        if !segment.writable && writable > 0 {
+            return Err(QueueError::Chain);
+        }
+        all = all.checked_add(segment.len).ok_or(QueueError::Chain)?;
+        writable += if segment.writable { segment.len } else { 0 };
+    }
+    Ok(writable)
+}

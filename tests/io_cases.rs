@@ -1,0 +1,461 @@
+//! The project's cases for the coalesced ring and for ioeventfd, each test named after its case.
+
+use hvmmio::addr::{CoalescedRoom, KernelBehaviour, ZoneLookup};
+use hvmmio::io::{
+    BusRead, BusWrite, CoalescedZone, EventfdId, HostPage, IoBus, IoError, IoReader, IoSpace, Ioeventfd,
+    MAX_BUS_DEVICES, Ring, RingError,
+};
+
+const PAGES: [(HostPage, u32); 3] = [(HostPage::Kib4, 170), (HostPage::Kib16, 682), (HostPage::Kib64, 2730)];
+const FULL: BusWrite = BusWrite::Unhandled { ring_full: true };
+const EXIT: BusWrite = BusWrite::Unhandled { ring_full: false };
+
+fn kernel(room: CoalescedRoom) -> KernelBehaviour {
+    KernelBehaviour { coalesced_room: room, ..KernelBehaviour::default() }
+}
+
+fn space() -> IoSpace {
+    IoSpace::new(HostPage::Kib4, KernelBehaviour::default())
+}
+
+fn mmio(addr: u64, size: u32) -> CoalescedZone {
+    CoalescedZone { addr, size, pio: 0 }
+}
+
+fn absorbs(vcpu: &mut IoReader, addr: u64) -> bool {
+    vcpu.mmio_write(addr, &[0; 4]) == BusWrite::Coalesced
+}
+
+/// Pushes from an empty ring at `start` until one is refused.
+fn absorbed_from(page: HostPage, room: CoalescedRoom, start: u32) -> u32 {
+    let ring = Ring::new(page, room);
+    ring.write_first(start);
+    ring.write_last(start);
+    (0..).take_while(|_| ring.push(0, 0, &[1]).is_ok()).count().try_into().unwrap()
+}
+
+#[test]
+fn ring_room_fixed_absorbs_all_but_one_slot_from_every_start() {
+    for (page, slots) in PAGES {
+        for start in 0..slots {
+            assert_eq!(absorbed_from(page, CoalescedRoom::Fixed, start), slots - 1, "{page:?} from {start}");
+        }
+    }
+}
+
+#[test]
+fn ring_room_legacy_loses_room_where_the_u32_difference_wraps() {
+    let expected = |page, start| match page {
+        HostPage::Kib4 if start <= 84 => 85,
+        HostPage::Kib4 => 169,
+        HostPage::Kib16 if start <= 678 => 3,
+        HostPage::Kib16 => 681,
+        HostPage::Kib64 if start <= 2474 => 255,
+        HostPage::Kib64 => 2729,
+    };
+    for (page, slots) in PAGES {
+        for start in 0..slots {
+            let absorbed = absorbed_from(page, CoalescedRoom::Legacy, start);
+            assert_eq!(absorbed, expected(page, start), "{page:?} from {start}");
+        }
+    }
+}
+
+#[test]
+fn ring_mixed_both_buses_share_one_ring_in_order_from_every_start() {
+    for (page, slots) in PAGES {
+        let io = IoSpace::new(page, kernel(CoalescedRoom::Fixed));
+        io.register_zone(mmio(0x1000, 8)).unwrap();
+        io.register_zone(CoalescedZone { addr: 0xcf8, size: 4, pio: 1 }).unwrap();
+        let mut vcpu = io.reader();
+        let write = |vcpu: &mut IoReader, i: u32| match i % 2 {
+            0 => vcpu.mmio_write(0x1000, &(u64::from(i) << 32 | 0x5a5a).to_le_bytes()),
+            _ => vcpu.pio_write(0xcf8, &i.to_le_bytes()),
+        };
+        for start in 0..slots {
+            io.ring().write_first(start);
+            io.ring().write_last(start);
+            for i in 0..slots - 1 {
+                assert_eq!(write(&mut vcpu, i), BusWrite::Coalesced);
+            }
+            assert_eq!(write(&mut vcpu, slots), FULL);
+            assert_eq!((io.ring().last() + 1) % slots, io.ring().first());
+            assert_eq!(vcpu.mmio_read(0x1000, 8), BusRead::Unhandled);
+            assert_eq!(vcpu.pio_read(0xcf8, 4), BusRead::Unhandled);
+            assert_eq!(vcpu.pio_write(0xcfc, &[0; 4]), EXIT);
+            let mut i = 0u32;
+            let drained = io.ring().drain(|entry| {
+                if i % 2 == 0 {
+                    let data = (u64::from(i) << 32 | 0x5a5a).to_le_bytes();
+                    assert_eq!((entry.addr, entry.pio, entry.data()), (0x1000, 0, &data[..]));
+                } else {
+                    assert_eq!((entry.addr, entry.pio, entry.data()), (0xcf8, 1, &i.to_le_bytes()[..]));
+                }
+                i += 1;
+            });
+            assert_eq!((drained, i), (Ok(slots - 1), slots - 1));
+        }
+        assert_eq!(io.unregister_zone(mmio(0x1000, 8)), Ok(1));
+        assert_eq!(io.unregister_zone(CoalescedZone { addr: 0xcf8, size: 4, pio: 1 }), Ok(1));
+        assert_eq!((write(&mut vcpu, 0), write(&mut vcpu, 1)), (EXIT, EXIT));
+    }
+}
+
+#[test]
+fn ring_hostile_last_stores_nothing_and_counts_as_no_room() {
+    for (page, slots) in PAGES {
+        for room in [CoalescedRoom::Fixed, CoalescedRoom::Legacy] {
+            for last in [slots, slots + 1, u32::MAX] {
+                let io = IoSpace::new(page, kernel(room));
+                io.register_zone(mmio(0x1000, 8)).unwrap();
+                io.ring().write_last(last);
+                assert_eq!(io.reader().mmio_write(0x1000, &[1; 8]), FULL);
+                assert_eq!(io.ring().last(), last);
+                io.ring().write_last(0);
+                assert_eq!(io.ring().drain(|_| panic!("stored")), Ok(0));
+                let wrong = RingError::Index { which: "last", value: last, slots };
+                io.ring().write_last(last);
+                assert_eq!(io.ring().drain(|_| panic!("read")), Err(wrong));
+            }
+        }
+    }
+}
+
+#[test]
+fn ring_hostile_first_is_an_error_and_nothing_is_read() {
+    for (page, slots) in PAGES {
+        for first in [slots, u32::MAX] {
+            let ring = Ring::new(page, CoalescedRoom::Fixed);
+            ring.write_first(first);
+            let wrong = RingError::Index { which: "first", value: first, slots };
+            assert_eq!(ring.drain(|_| panic!("read")), Err(wrong.clone()));
+            // Equal to `last` or not, it is outside.
+            ring.write_last(first);
+            assert_eq!(ring.drain(|_| panic!("read")), Err(wrong));
+        }
+    }
+}
+
+#[test]
+fn ring_hostile_length_is_an_error() {
+    let ring = Ring::new(HostPage::Kib4, CoalescedRoom::Fixed);
+    ring.push(0x1000, 0, &[1]).unwrap();
+    ring.write_word(1, 9);
+    assert_eq!(ring.drain(|_| panic!("read")), Err(RingError::Length { slot: 0, len: 9 }));
+}
+
+#[test]
+fn zone_unregister_removes_every_zone_that_contains_the_request() {
+    let io = space();
+    let mut vcpu = io.reader();
+    io.register_zone(mmio(0x1000, 0x100)).unwrap();
+    assert_eq!(io.unregister_zone(mmio(0, 0x10000)), Ok(0));
+    assert!(absorbs(&mut vcpu, 0x1080));
+    assert_eq!(io.unregister_zone(CoalescedZone { addr: 0x1000, size: 0x10, pio: 1 }), Ok(0));
+    assert!(absorbs(&mut vcpu, 0x1080));
+    assert_eq!(io.unregister_zone(mmio(0x1000, 0x10)), Ok(1));
+    assert!(!absorbs(&mut vcpu, 0x1080));
+
+    io.register_zone(mmio(0x1000, 0x100)).unwrap();
+    io.register_zone(mmio(0x1010, 0x10)).unwrap();
+    assert_eq!(io.unregister_zone(mmio(0x1014, 4)), Ok(2));
+    assert_eq!(io.devices(IoBus::Mmio), []);
+
+    let pio = CoalescedZone { addr: 0x1000, size: 4, pio: 2 };
+    for refused in [io.register_zone(pio).unwrap_err(), io.unregister_zone(pio).unwrap_err()] {
+        assert_eq!(refused.errno(), "EINVAL");
+        assert!(refused.to_string().contains("pio = 2"), "{refused}");
+    }
+    assert_eq!(io.unregister_zone(mmio(0x9000, 4)), Ok(0));
+    assert_eq!(io.register_zone(mmio(u64::MAX - 1, 4)).unwrap_err().errno(), "EINVAL");
+}
+
+#[test]
+fn zone_leak_ends_at_the_1001st_device() {
+    let io = space();
+    // Three pieces registered, one covering range removed: the ioctl says 0 and removes nothing.
+    let mut registered = 0;
+    let refused = (0..1200).find_map(|_| {
+        for piece in 0..3 {
+            if let Err(refused) = io.register_zone(mmio(0x1000 + piece * 0x100, 0x100)) {
+                return Some(refused);
+            }
+            registered += 1;
+        }
+        assert_eq!(io.unregister_zone(mmio(0x1000, 0x300)), Ok(0));
+        None
+    });
+    assert_eq!(refused, Some(IoError::BusFull { devices: MAX_BUS_DEVICES }));
+    assert_eq!((registered, refused.unwrap().errno()), (1000, "ENOSPC"));
+
+    // ioeventfds do not count, but none fits once the bus is full.
+    let fd = io.create_eventfd().id();
+    let ioeventfd = Ioeventfd { bus: IoBus::Mmio, addr: 0x9000, len: 4, datamatch: None, fd };
+    assert_eq!(io.assign(ioeventfd).unwrap_err().errno(), "ENOSPC");
+
+    let mirrored = space();
+    for _ in 0..1200 {
+        for piece in 0..3 {
+            mirrored.register_zone(mmio(0x1000 + piece * 0x100, 0x100)).unwrap();
+        }
+        for piece in 0..3 {
+            assert_eq!(mirrored.unregister_zone(mmio(0x1000 + piece * 0x100, 0x100)), Ok(1));
+        }
+    }
+    assert_eq!(mirrored.devices(IoBus::Mmio), []);
+}
+
+#[test]
+fn zone_nested_order_decides_whether_the_outer_zone_is_reached() {
+    let (outer, inner) = (mmio(0x1000, 0x1000), mmio(0x1100, 4));
+    for (zones, lookup, reached) in [
+        ([outer, inner], ZoneLookup::SortedContainment, false),
+        ([inner, outer], ZoneLookup::SortedContainment, true),
+        ([outer, inner], ZoneLookup::AllMatching, true),
+        ([inner, outer], ZoneLookup::AllMatching, true),
+    ] {
+        let io = IoSpace::new(HostPage::Kib4, KernelBehaviour { zone_lookup: lookup, ..KernelBehaviour::default() });
+        for zone in zones {
+            io.register_zone(zone).unwrap();
+        }
+        let mut vcpu = io.reader();
+        assert_eq!(absorbs(&mut vcpu, 0x1800), reached, "{zones:?} {lookup:?}");
+        assert!(absorbs(&mut vcpu, 0x1100));
+    }
+}
+
+#[test]
+fn zone_straddle_exits_whole() {
+    let io = space();
+    io.register_zone(mmio(0x1000, 0x100)).unwrap();
+    let mut vcpu = io.reader();
+    assert_eq!(vcpu.mmio_write(0x10fc, &[1; 8]), EXIT);
+    assert_eq!(io.ring().waiting(), Ok(vec![]));
+    assert_eq!(vcpu.mmio_write(0x10f8, &[1; 8]), BusWrite::Coalesced);
+    assert_eq!(vcpu.mmio_write(0x1000, &[1; 16]), EXIT);
+}
+
+#[test]
+fn only_len_bytes_of_an_entry_are_fresh() {
+    let ring = Ring::new(HostPage::Kib4, CoalescedRoom::Fixed);
+    for round in 0..2u64 {
+        ring.write_first(0);
+        ring.write_last(0);
+        let long = [0xee; 8];
+        ring.push(0x1000, 0, if round == 0 { &long } else { &[1, 2] }).unwrap();
+    }
+    assert_eq!(ring.waiting().unwrap()[0].data(), [1, 2]);
+}
+
+#[test]
+fn drain_nested_neither_recurses_nor_reorders() {
+    let io = space();
+    io.register_zone(mmio(0x1000, 0x100)).unwrap();
+    let mut vcpu = io.reader();
+    for offset in [0, 4, 8] {
+        assert!(absorbs(&mut vcpu, 0x1000 + offset));
+    }
+    let mut seen = Vec::new();
+    let drained = io.ring().drain(|entry| {
+        assert_eq!(io.ring().drain(|_| panic!("recursion")), Ok(0));
+        seen.push(entry.addr);
+    });
+    assert_eq!((drained, seen), (Ok(3), vec![0x1000, 0x1004, 0x1008]));
+    assert_eq!(io.ring().drain(|_| panic!("empty")), Ok(0));
+}
+
+#[test]
+fn ring_two_vcpus_share_one_ring_and_each_keeps_its_order() {
+    const EACH: u32 = 20_000;
+    let io = space();
+    io.register_zone(mmio(0x1000, 0x100)).unwrap();
+    let mut next = [0u32; 2];
+    std::thread::scope(|threads| {
+        for vcpu in 0..2u32 {
+            let mut reader = io.reader();
+            threads.spawn(move || {
+                for i in 0..EACH {
+                    while reader.mmio_write(0x1000 + 8 * u64::from(vcpu), &i.to_le_bytes()) == FULL {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+        }
+        while next != [EACH; 2] {
+            let drained = io.ring().drain(|entry| {
+                let vcpu = usize::try_from((entry.addr - 0x1000) / 8).unwrap();
+                assert_eq!(entry.data(), next[vcpu].to_le_bytes());
+                next[vcpu] += 1;
+            });
+            if drained.unwrap() == 0 {
+                std::thread::yield_now();
+            }
+        }
+    });
+}
+
+fn eventfd(addr: u64, len: u32, datamatch: Option<u64>, fd: EventfdId) -> Ioeventfd {
+    Ioeventfd { bus: IoBus::Mmio, addr, len, datamatch, fd }
+}
+
+#[test]
+fn evfd_length_must_match_exactly_unless_it_is_zero() {
+    let io = space();
+    let [two, any] = [(); 2].map(|()| io.create_eventfd());
+    io.assign(eventfd(0x1000, 2, None, two.id())).unwrap();
+    io.assign(eventfd(0x2000, 0, None, any.id())).unwrap();
+    let mut vcpu = io.reader();
+    assert_eq!(vcpu.mmio_write(0x1000, &[0; 4]), EXIT);
+    assert_eq!(vcpu.mmio_write(0x1001, &[0; 1]), EXIT);
+    assert_eq!(two.count(), 0);
+    assert_eq!(vcpu.mmio_write(0x1000, &[0; 2]), BusWrite::Eventfd(two.id()));
+    for len in [1, 2, 4, 8] {
+        assert_eq!(vcpu.mmio_write(0x2000, &[0; 8][..len]), BusWrite::Eventfd(any.id()));
+    }
+    assert_eq!(vcpu.fast_mmio_write(0x2000), Some(any.id()));
+    assert_eq!(vcpu.fast_mmio_write(0x2001), None);
+    assert_eq!(vcpu.fast_mmio_write(0x1000), None);
+    assert_eq!((two.count(), any.take(), any.count()), (1, 5, 0));
+    assert_eq!(io.assign(eventfd(0x3000, 3, None, two.id())), Err(IoError::EventfdLength { len: 3 }));
+    let refused = io.assign(eventfd(0x3000, 0, Some(1), two.id()));
+    assert_eq!(refused, Err(IoError::DatamatchWithoutLength { addr: 0x3000 }));
+    assert_eq!(io.assign(eventfd(u64::MAX, 1, None, two.id())).unwrap_err().errno(), "EINVAL");
+    assert_eq!(io.assign(eventfd(0x3000, 1, None, EventfdId(9))).unwrap_err().errno(), "EBADF");
+}
+
+#[test]
+fn evfd_collide_is_refused_where_one_write_could_match_both() {
+    let data = |value| Some(value);
+    for (there, new, fine) in [
+        ((4, None), (4, None), false),
+        ((4, data(1)), (4, data(2)), true),
+        ((4, data(1)), (4, data(1)), false),
+        ((4, data(1)), (4, None), false),
+        ((4, None), (4, data(1)), false),
+        ((4, None), (2, None), true),
+        ((0, None), (4, data(1)), false),
+        ((4, data(1)), (0, None), false),
+        ((0, None), (0, None), false),
+    ] {
+        let io = space();
+        let fds = [(); 2].map(|()| io.create_eventfd().id());
+        io.assign(eventfd(0x1000, there.0, there.1, fds[0])).unwrap();
+        let before = io.state();
+        match io.assign(eventfd(0x1000, new.0, new.1, fds[1])) {
+            Ok(()) => assert!(fine, "{there:?} {new:?}"),
+            Err(refused) => {
+                assert_eq!((refused.errno(), fine), ("EEXIST", false), "{there:?} {new:?}");
+                assert_eq!(io.state(), before);
+            }
+        }
+        io.assign(eventfd(0x1008, new.0, new.1, fds[1])).unwrap();
+        io.assign(Ioeventfd { bus: IoBus::Pio, ..eventfd(0x1000, new.0, new.1, fds[1]) }).unwrap();
+    }
+}
+
+#[test]
+fn evfd_datamatch_is_compared_over_the_bytes_written() {
+    let io = space();
+    let fds: Vec<_> = (0..3).map(|_| io.create_eventfd().id()).collect();
+    for (queue, fd) in (0..2).zip(&fds) {
+        io.assign(eventfd(0x1000, 2, Some(queue), *fd)).unwrap();
+    }
+    io.assign(eventfd(0x2000, 2, Some(0x1_0001), fds[2])).unwrap();
+    let mut vcpu = io.reader();
+    assert_eq!(vcpu.mmio_write(0x1000, &[1, 0]), BusWrite::Eventfd(fds[1]));
+    assert_eq!(vcpu.mmio_write(0x1000, &[0, 0]), BusWrite::Eventfd(fds[0]));
+    assert_eq!(vcpu.mmio_write(0x1000, &[2, 0]), EXIT);
+    assert_eq!(vcpu.mmio_write(0x2000, &[1, 0]), EXIT, "a datamatch wider than the write never matches");
+}
+
+#[test]
+fn evfd_deassign_must_name_everything_as_assigned() {
+    let io = space();
+    let [fd, other] = [(); 2].map(|()| io.create_eventfd().id());
+    let armed = eventfd(0x1000, 4, Some(7), fd);
+    io.assign(armed).unwrap();
+    let mut vcpu = io.reader();
+    for wrong in [
+        eventfd(0x1000, 4, Some(7), other),
+        eventfd(0x1000, 2, Some(7), fd),
+        eventfd(0x1000, 4, None, fd),
+        eventfd(0x1000, 4, Some(8), fd),
+        eventfd(0x1004, 4, Some(7), fd),
+        Ioeventfd { bus: IoBus::Pio, ..armed },
+    ] {
+        assert_eq!(io.deassign(wrong).unwrap_err().errno(), "ENOENT");
+        assert_eq!(vcpu.mmio_write(0x1000, &[7, 0, 0, 0]), BusWrite::Eventfd(fd));
+    }
+    io.deassign(armed).unwrap();
+    assert_eq!(vcpu.mmio_write(0x1000, &[7, 0, 0, 0]), EXIT);
+    assert_eq!(io.deassign(armed).unwrap_err().errno(), "ENOENT");
+
+    let any = eventfd(0x2000, 0, None, fd);
+    io.assign(any).unwrap();
+    io.deassign(any).unwrap();
+    assert_eq!((vcpu.fast_mmio_write(0x2000), vcpu.mmio_write(0x2000, &[1])), (None, EXIT));
+}
+
+#[test]
+fn evfd_under_zone_is_taken_by_whoever_the_order_of_registration_says() {
+    // The eventfd compares equal to the zone whatever the order, so it goes after the zone, or before it if
+    // it was there first.
+    for (zone_first, taken) in [(true, BusWrite::Coalesced), (false, BusWrite::Eventfd(EventfdId(0)))] {
+        for lookup in [ZoneLookup::SortedContainment, ZoneLookup::AllMatching] {
+            let io =
+                IoSpace::new(HostPage::Kib4, KernelBehaviour { zone_lookup: lookup, ..KernelBehaviour::default() });
+            let fd = io.create_eventfd().id();
+            if zone_first {
+                io.register_zone(mmio(0x1000, 0x1000)).unwrap();
+            }
+            io.assign(eventfd(0x1100, 4, None, fd)).unwrap();
+            if !zone_first {
+                io.register_zone(mmio(0x1000, 0x1000)).unwrap();
+            }
+            assert_eq!(io.reader().mmio_write(0x1100, &[0; 4]), taken, "zone first: {zone_first}, {lookup:?}");
+        }
+    }
+}
+
+#[test]
+fn a_full_zone_passes_the_write_on_to_an_eventfd_beneath() {
+    let io = space();
+    let fd = io.create_eventfd().id();
+    io.register_zone(mmio(0x1000, 0x1000)).unwrap();
+    io.assign(eventfd(0x1100, 4, None, fd)).unwrap();
+    let mut vcpu = io.reader();
+    io.ring().write_last(u32::MAX);
+    assert_eq!(vcpu.mmio_write(0x1100, &[0; 4]), BusWrite::Eventfd(fd));
+    assert_eq!(vcpu.mmio_write(0x1080, &[0; 4]), FULL);
+    // Above the eventfd the search goes right of the zone and never asks it (H1, H2).
+    io.ring().write_last(0);
+    assert!(absorbs(&mut vcpu, 0x1080));
+    assert!(!absorbs(&mut vcpu, 0x1200));
+}
+
+#[test]
+fn a_clone_shares_nothing_and_is_equal_until_one_of_them_changes() {
+    let io = space();
+    let fd = io.create_eventfd();
+    io.register_zone(mmio(0x1000, 0x100)).unwrap();
+    io.assign(eventfd(0x2000, 4, None, fd.id())).unwrap();
+    assert!(absorbs(&mut io.reader(), 0x1000));
+    assert_eq!(io.reader().mmio_write(0x2000, &[0; 4]), BusWrite::Eventfd(fd.id()));
+
+    let copy = io.clone();
+    assert_eq!(copy, io);
+    assert_eq!(hash(&copy), hash(&io));
+    assert_eq!(copy.reader().mmio_write(0x2000, &[0; 4]), BusWrite::Eventfd(fd.id()));
+    assert_eq!((fd.count(), copy.eventfd(fd.id()).unwrap().count()), (1, 2));
+    assert_ne!(copy, io);
+    fd.signal();
+    assert_eq!(copy, io);
+    assert!(absorbs(&mut copy.reader(), 0x1000));
+    assert_ne!(copy, io);
+    assert_eq!((io.ring().drain(|_| ()), copy.ring().drain(|_| ())), (Ok(1), Ok(2)));
+}
+
+fn hash(io: &IoSpace) -> u64 {
+    use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(io)
+}
