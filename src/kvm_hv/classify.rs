@@ -21,6 +21,9 @@ pub(super) struct Classifier {
 }
 
 impl Classifier {
+    /// The shadow is searched at generation 0 only.
+    const NEVER_SEARCHED: u64 = 1;
+
     pub(super) fn new(design: CacheDesign, seed: u64) -> Self {
         let shadow = MmioCache::new(design, EmptyEntry::Invalid, seed);
         Self { shadow, pages: FxHashSet::default(), segments: FxHashSet::default() }
@@ -50,6 +53,11 @@ impl Classifier {
             (true, true, true) => MissClass::Generation,
             (true, true, false) => MissClass::Capacity,
         }
+    }
+
+    /// A protection fault filled the real cache (H4): what the shadow's next slot held is evicted by it, not by a bump.
+    pub(super) fn protection_fault_filled(&mut self, entry: &CacheEntry) {
+        self.shadow.fill(CacheEntry { generation: Self::NEVER_SEARCHED, ..*entry });
     }
 
     fn fill(&mut self, ea: EffectiveAddr, slb_v: u64) {

@@ -111,7 +111,11 @@ impl Vcpu {
         if mmio && cached.is_none() && self.may_fill(vm, no_hpte) {
             stages.add(Stage::CacheFill);
             let base_shift = slb_base_shift(slb_v);
-            self.cache.fill(CacheEntry { ea, slb_v, index, hpte, guest_r, generation, base_shift });
+            let entry = CacheEntry { ea, slb_v, index, hpte, guest_r, generation, base_shift };
+            self.cache.fill(entry);
+            if let Some(classifier) = self.classifier.as_mut().filter(|_| !no_hpte) {
+                classifier.protection_fault_filled(&entry);
+            }
         }
         if no_hpte {
             self.classify(ea, slb_v, mmio, cached.is_some());

@@ -32,12 +32,15 @@ impl Vm {
         let gfn = gpa.gfn(self.page_shift());
         let slot = view.memslots.find(gfn)?;
         let frames = backing_frames(slot, gfn, self.page_shift());
-        let unmapped =
-            self.invalidating(|| frames.clone().map(|gfn| self.unmap_rmapp(&view.hpt, slot, Gfn(gfn))).sum());
-        for frame in frames {
-            slot.host_state(Gfn(frame))?.store(HOST_ABSENT, Ordering::Release);
-        }
-        Some(unmapped)
+        // The host page goes before the invalidation ends: a fault that found it present is then told to retry.
+        // Were it later, such a fault could map a page that the host no longer has.
+        self.invalidating(|| {
+            let unmapped = frames.clone().map(|gfn| self.unmap_rmapp(&view.hpt, slot, Gfn(gfn))).sum();
+            for frame in frames {
+                slot.host_state(Gfn(frame))?.store(HOST_ABSENT, Ordering::Release);
+            }
+            Some(unmapped)
+        })
     }
 
     /// Brings the host page that holds `gpa` back into host memory, without mapping it for the guest: what a

@@ -2,5 +2,4 @@
 
 pub mod fio;
 pub mod guest;
-
-
+pub mod sequence;

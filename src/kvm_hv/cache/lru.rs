@@ -53,9 +53,14 @@ impl Policy for Lru {
                 oldest
             }
             Self::List { order, entries } => {
-                let slot =
-                    if order.len() < *entries { order.len() } else { order.pop_lru().map_or(0, |(slot, ())| slot) };
-                order.put(slot, ());
+                if order.len() < *entries {
+                    let slot = order.len();
+                    order.put(slot, ());
+                    return slot;
+                }
+                // Promoted, not popped and put back: that would free a node and allocate another.
+                let slot = order.peek_lru().map_or(0, |(slot, ())| *slot);
+                order.promote(&slot);
                 slot
             }
         }

@@ -46,4 +46,14 @@ impl HcallError {
             Self::NotFound => -7,
         }
     }
+
+    /// PAPR's name of the code.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Parameter => "H_PARAMETER",
+            Self::PtegFull => "H_PTEG_FULL",
+            Self::NotFound => "H_NOT_FOUND",
+        }
+    }
 }
