@@ -1,1 +1,184 @@
-//! TODO
+//! The event engine in virtual time, and what runs on it: fio jobs, netperf tests, bare doorbells.
+//!
+//! Deterministic: the same scenario and seed give the same result on any host.
+
+mod blk;
+mod doorbells;
+mod engine;
+mod net;
+mod result;
+pub mod scenario;
+mod sequence;
+mod setup;
+mod stats;
+
+use std::sync::Arc;
+
+use crate::addr::{EffectiveAddr, GuestPhysAddr};
+use crate::book3s::SlbError;
+use crate::book3s::insn::EncodeError;
+use crate::device::{BlkError, GuestRam, NetError, NotifyError, QueueError};
+use crate::io::{IoError, RingError};
+use crate::kvm_hv::{HcallError, Outcome, VmError};
+use crate::machine::{Prices, SimTime};
+use crate::workload::sequence::SequenceError;
+
+pub use result::{JobResult, MissCount, Metric, PathShare, RamAsMmio, RunResult, StageRow};
+pub use scenario::{Doorbells, Notify, Pattern, Scenario, ScenarioError, Workload};
+pub use stats::Outcomes;
+
+use engine::{Core, Load};
+use setup::Setup;
+
+/// Why a run ended before its time.
+#[derive(Debug, thiserror::Error)]
+pub enum SimError {
+    /// The VM could not be built.
+    #[error(transparent)]
+    Vm(#[from] VmError),
+    /// A doorbell page could not be entered or removed.
+    #[error("the guest's hypercall on a doorbell page failed: {0}")]
+    Hcall(#[from] HcallError),
+    /// An ioeventfd or zone could not be registered.
+    #[error(transparent)]
+    Io(#[from] IoError),
+    /// The coalesced ring is corrupt.
+    #[error(transparent)]
+    Ring(#[from] RingError),
+    /// A doorbell layout that has no such device.
+    #[error(transparent)]
+    Notify(#[from] NotifyError),
+    /// A segment register write.
+    #[error(transparent)]
+    Slb(#[from] SlbError),
+    /// An instruction that could not be formed.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    /// A virtqueue.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    /// The block driver or device.
+    #[error(transparent)]
+    Blk(#[from] BlkError),
+    /// The network driver or device.
+    #[error(transparent)]
+    Net(#[from] NetError),
+    /// A block request came back with an error.
+    #[error("a block request at byte {offset:#x} of device {device} came back with {status:?}")]
+    Request {
+        /// Device.
+        device: u32,
+        /// Where.
+        offset: u64,
+        /// How it ended.
+        status: crate::device::BlkStatus,
+    },
+    /// The queues and buffers do not fit into what one guest may have here.
+    #[error("queues and buffers need {bytes} bytes of guest RAM, more than {most}: fewer devices, a smaller bs or iodepth")]
+    Ram {
+        /// Needed.
+        bytes: u64,
+        /// Most.
+        most: u64,
+    },
+    /// The sequence.
+    #[error(transparent)]
+    Sequence(#[from] SequenceError),
+    /// Latencies cannot be kept.
+    #[error("the latency histogram was refused: {0}")]
+    Histogram(String),
+    /// The peer's answer did not arrive.
+    #[error("device {device}: a frame's answer ended as {reply:?}")]
+    Reply {
+        /// Device.
+        device: u32,
+        /// How.
+        reply: crate::device::Reply,
+    },
+    /// No such doorbell.
+    #[error("device {device} queue {queue} has no doorbell: it is not part of the scenario")]
+    NoDoorbell {
+        /// Device.
+        device: u32,
+        /// Queue.
+        queue: u16,
+    },
+    /// A doorbell store did not end as a notification.
+    #[error("the doorbell store of device {device} at EA {ea} ended as {outcome:?}: no back end was told")]
+    Doorbell {
+        /// Where.
+        ea: EffectiveAddr,
+        /// Device.
+        device: u32,
+        /// How it ended.
+        outcome: Outcome,
+    },
+    /// The ring holds a write that no doorbell is at.
+    #[error("the coalesced ring holds a write at {addr:#x}, where no doorbell is")]
+    StrayRingEntry {
+        /// Where.
+        addr: u64,
+    },
+    /// Nothing is left to happen, but threads have not ended.
+    #[error("nothing happens any more at {} ns of virtual time, but the guest still waits", at.ns())]
+    Stalled {
+        /// When.
+        at: SimTime,
+    },
+}
+
+impl From<crate::kvm_hv::memslot::MemslotError> for SimError {
+    fn from(error: crate::kvm_hv::memslot::MemslotError) -> Self {
+        Self::Vm(error.into())
+    }
+}
+
+/// Most guest RAM that queues and buffers may take. It is mapped, not touched.
+const MAX_RAM: u64 = 64 << 30;
+
+/// Runs a scenario. `progress` is given the share done, 0 to 1, now and then.
+///
+/// # Errors
+/// The scenario cannot be built or ends before its time; what a sequence meets is part of its result instead.
+pub fn run(scenario: &Scenario, progress: &mut dyn FnMut(f64)) -> Result<RunResult, SimError> {
+    match &scenario.workload {
+        Workload::Sequence(list) => sequence::run(scenario, list),
+        Workload::Fio(plan) => {
+            let layout = blk::Layout::new(scenario, plan)?;
+            drive(scenario, layout.ram_bytes(), |core| blk::Blk::new(core, scenario, plan, &layout), progress)
+        }
+        Workload::Netperf(test) => {
+            let ram = net::ram_bytes(scenario)?;
+            drive(scenario, ram, |core| net::Net::new(core, scenario, *test), progress)
+        }
+        Workload::Doorbells(stream) => {
+            drive(scenario, 0, |core| Ok(doorbells::Stream::new(core, scenario, *stream)), progress)
+        }
+    }
+}
+
+/// What a workload tells after a run, beside the sums.
+trait Finish {
+    fn metric(&self, end: SimTime) -> Metric;
+    fn jobs(&self) -> Vec<JobResult>;
+    fn notes(&self) -> Vec<String>;
+}
+
+fn drive<L: Load + Finish>(
+    scenario: &Scenario,
+    ram_bytes: u64,
+    make: impl FnOnce(&mut Core) -> Result<L, SimError>,
+    progress: &mut dyn FnMut(f64),
+) -> Result<RunResult, SimError> {
+    // A whole number of host pages, and at least one.
+    let ram_bytes = ram_bytes.max(1).next_multiple_of(1 << 16);
+    if ram_bytes > MAX_RAM {
+        return Err(SimError::Ram { bytes: ram_bytes, most: MAX_RAM });
+    }
+    let (vm, vcpus, setup) = Setup::build(scenario, ram_bytes)?;
+    let ram = GuestRam::new(GuestPhysAddr(0), ram_bytes)?;
+    let mut core = Core::new(vm, vcpus, Prices::new(&scenario.machine), setup, Arc::new(ram))?;
+    let mut load = make(&mut core)?;
+    core.run(&mut load, progress)?;
+    Ok(RunResult::collect(scenario, &core, load.metric(core.now), load.jobs(), load.notes()))
+}

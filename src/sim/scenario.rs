@@ -8,7 +8,7 @@ use crate::addr::{KernelBehaviour, Preset, SwitchError};
 use crate::device::NotifyLayout;
 use crate::kvm_hv::{CacheDesign, CacheError, PolicyKind};
 use crate::machine::{FileError, Machine, parse_toml, read_text};
-use crate::workload::fio::{FioError, JobFile};
+use crate::workload::fio::{FioError, JobFile, Plan};
 use crate::workload::netperf::{NetperfError, TcpRr};
 use crate::workload::sequence::{Sequence, SequenceError};
 
@@ -134,8 +134,8 @@ pub struct Doorbells {
 /// What runs in the guest.
 #[derive(Clone, Debug)]
 pub enum Workload {
-    /// A fio job file.
-    Fio(Box<JobFile>),
+    /// The jobs of a fio job file.
+    Fio(Box<Plan>),
     /// A netperf request/response test.
     Netperf(TcpRr),
     /// A stream of doorbells.
@@ -326,11 +326,11 @@ impl Scenario {
                 Self::parse(name, &text, Some(path.parent().unwrap_or_else(|| Path::new(""))))
             }
             Some("fio") => {
-                let job = JobFile::read(path)?;
+                let plan = JobFile::read(path)?.plan()?;
                 let mut scenario = Self::load("fio-null-blk")?;
                 name.clone_into(&mut scenario.name);
                 scenario.description = format!("the fio job file {name} on null block devices");
-                scenario.workload = Workload::Fio(Box::new(job));
+                scenario.workload = Workload::Fio(Box::new(plan));
                 Ok(scenario)
             }
             _ => {
@@ -364,10 +364,13 @@ impl Scenario {
         let cache = CacheDesign::new(raw.cache.entries, raw.cache.policy).map_err(|e| at("entries", e.to_string()))?;
         let notify = raw.notify.check().map_err(|(key, what)| at(key, what))?;
         let workload = match (raw.fio, raw.netperf, raw.doorbells, raw.sequence) {
-            (Some(fio), None, None, None) => Workload::Fio(Box::new(match named(&fio.job, folder) {
-                Named::BuiltIn(name, text) => JobFile::parse(name, text, &environment)?,
-                Named::Path(path) => JobFile::read(&path)?,
-            })),
+            (Some(fio), None, None, None) => {
+                let job = match named(&fio.job, folder) {
+                    Named::BuiltIn(name, text) => JobFile::parse(name, text, &environment)?,
+                    Named::Path(path) => JobFile::read(&path)?,
+                };
+                Workload::Fio(Box::new(job.plan()?))
+            }
             (None, Some(net), None, None) => Workload::Netperf(
                 TcpRr::by_name(&net.test, net.request, net.response, net.duration_s)
                     .map_err(|error| at("netperf", error.to_string()))?,

@@ -2,4 +2,5 @@
 
 pub mod fio;
 pub mod guest;
+pub mod netperf;
 pub mod sequence;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::addr::GuestPhysAddr;
+use crate::addr::{EffectiveAddr, GuestPhysAddr};
 use crate::kvm_hv::cache::CacheEntry;
 use crate::kvm_hv::{CacheUse, Outcome, Record};
 
@@ -76,6 +76,9 @@ pub struct Step {
     pub gpa: Option<u64>,
     /// Emulated as MMIO at an address that a memslot backs.
     pub ram_as_mmio: bool,
+    /// An access's EA and record.
+    #[serde(skip)]
+    pub record: Option<(EffectiveAddr, Record)>,
 }
 
 impl Step {

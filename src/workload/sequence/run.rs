@@ -184,6 +184,7 @@ impl Runner {
             detail: None,
             gpa: None,
             ram_as_mmio: false,
+            record: None,
         };
         match &line.op {
             Op::Store(page) => self.access(*page, Direction::Store, &mut step),
@@ -218,6 +219,7 @@ impl Runner {
         step.detail = why.or(step.detail);
         step.gpa = gpa.map(|gpa| gpa.0);
         step.ram_as_mmio = record.ram_as_mmio;
+        step.record = Some((ea, record));
     }
 
     /// What a guest's segment fault handler does: the missing entry replaces the one loaded longest ago.

@@ -1,0 +1,210 @@
+//! One fio job: when it may submit, what it has in flight, what it completed.
+
+use hdrhistogram::Histogram;
+
+use crate::machine::SimTime;
+use crate::sim::SimError;
+use crate::sim::result::{JobResult, Latency};
+use crate::workload::fio::{FioJob, Pacer, Request, Requests};
+
+use super::display_name;
+
+/// What a job's thread does next.
+pub(super) enum Next {
+    /// Submits this request to this device.
+    Submit(Request, u32),
+    /// Sleeps.
+    WaitUntil(SimTime),
+    /// Waits until enough requests have completed.
+    WaitForCompletion,
+    /// Everything is done.
+    Ended,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Pending,
+    Running,
+    Ended,
+}
+
+pub(super) struct Job {
+    spec: FioJob,
+    pub group: u32,
+    pub vcpu: u32,
+    devices: Vec<u32>,
+    turn: usize,
+    requests: Requests,
+    pacer: Pacer,
+    /// A request drawn but not submitted, and from when on it may be.
+    pending: Option<(Request, Option<SimTime>)>,
+    drained: bool,
+    in_flight: u32,
+    /// Requests may be added until the queue is full, then not before `low` are left.
+    filling: bool,
+    /// Completions still missing before a waiting thread goes on; `None` while it does not wait.
+    missing: Option<u32>,
+    phase: Phase,
+    started: SimTime,
+    ended: SimTime,
+    completed: u64,
+    bytes: u64,
+    latency: Histogram<u64>,
+}
+
+/// Greatest latency a histogram tells apart, ns: 1000 s. Longer ones count as that.
+const MAX_LATENCY: u64 = 1_000_000_000_000;
+
+impl Job {
+    pub fn new(spec: &FioJob, group: u32, vcpu: u32, devices: Vec<u32>, seed: u64) -> Result<Self, SimError> {
+        let latency = Histogram::new_with_bounds(1, MAX_LATENCY, 3).map_err(|e| SimError::Histogram(e.to_string()))?;
+        Ok(Self {
+            requests: Requests::new(spec, seed),
+            pacer: Pacer::new(spec, seed),
+            spec: spec.clone(),
+            group,
+            vcpu,
+            devices,
+            turn: 0,
+            pending: None,
+            drained: false,
+            in_flight: 0,
+            filling: true,
+            missing: None,
+            phase: Phase::Pending,
+            started: SimTime::default(),
+            ended: SimTime::default(),
+            completed: 0,
+            bytes: 0,
+            latency,
+        })
+    }
+
+    /// When its thread first runs, if its group starts at `now`.
+    pub fn start(&mut self, now: SimTime) -> SimTime {
+        self.phase = Phase::Running;
+        self.started = now + SimTime::from_whole_ns(self.spec.start_delay_ns);
+        self.started
+    }
+
+    pub fn end(&mut self, now: SimTime) {
+        self.phase = Phase::Ended;
+        self.ended = now;
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.phase == Phase::Ended
+    }
+
+    /// Requests per submission.
+    pub fn batch(&self) -> u32 {
+        self.spec.batch.submit.max(1)
+    }
+
+    fn counting_from(&self) -> SimTime {
+        self.started + SimTime::from_whole_ns(self.spec.ramp_ns)
+    }
+
+    fn time_is_up(&self, now: SimTime) -> bool {
+        self.spec.runtime_ns.is_some_and(|runtime| now >= self.counting_from() + SimTime::from_whole_ns(runtime))
+    }
+
+    pub fn next(&mut self, now: SimTime) -> Next {
+        if self.pending.is_none() && !self.drained {
+            self.pending = self.requests.next().map(|request| (request, None));
+        }
+        self.drained = self.drained || self.pending.is_none() || self.time_is_up(now);
+        if self.drained {
+            self.pending = None;
+            return if self.in_flight == 0 { Next::Ended } else { Next::WaitForCompletion };
+        }
+        let Some((request, due)) = self.pending else { return Next::Ended };
+        if self.in_flight >= self.spec.depth {
+            self.filling = false;
+        } else if self.in_flight <= self.spec.batch.low {
+            self.filling = true;
+        }
+        if self.in_flight >= self.spec.depth || !self.filling || (due.is_none() && self.pacer.pauses_next() && self.in_flight > 0) {
+            return Next::WaitForCompletion;
+        }
+        let due = due.unwrap_or_else(|| SimTime::from_whole_ns(self.pacer.earliest(now.whole_ns(), &request)));
+        if due > now {
+            self.pending = Some((request, Some(due)));
+            // A pause may outlast the job's time: then it ends there.
+            return Next::WaitUntil(due);
+        }
+        self.pending = None;
+        let device = self.devices[self.turn];
+        self.turn = if self.turn + 1 == self.devices.len() { 0 } else { self.turn + 1 };
+        Next::Submit(request, device)
+    }
+
+    /// The request could not be submitted: its queue is full.
+    pub fn put_back(&mut self, request: Request) {
+        self.pending = Some((request, Some(SimTime::default())));
+        self.turn = self.turn.checked_sub(1).unwrap_or(self.devices.len() - 1);
+    }
+
+    pub fn submitted(&mut self) {
+        self.in_flight += 1;
+    }
+
+    /// The thread waits for completions.
+    pub fn wait(&mut self) {
+        let wanted = if self.drained { self.in_flight } else { self.spec.batch.complete_min.max(1) };
+        self.missing = Some(wanted.min(self.in_flight.max(1)));
+    }
+
+    /// A request completed; whether that wakes the thread.
+    pub fn complete(&mut self, bytes: u32, submitted: SimTime, now: SimTime) -> bool {
+        self.in_flight -= 1;
+        if submitted >= self.counting_from() {
+            self.completed += 1;
+            self.bytes += u64::from(bytes);
+            self.latency.saturating_record((now - submitted).whole_ns());
+        }
+        let Some(missing) = &mut self.missing else { return false };
+        *missing -= 1;
+        let wakes = *missing == 0;
+        if wakes {
+            self.missing = None;
+        }
+        wakes
+    }
+
+    pub const fn completed(&self) -> u64 {
+        self.completed
+    }
+
+    pub fn progress(&self, now: SimTime) -> f64 {
+        let bytes = self.bytes as f64 / self.spec.total_bytes.max(1) as f64;
+        let time = self.spec.runtime_ns.map(|ns| (now - self.started).ns() / (ns + self.spec.ramp_ns).max(1) as f64);
+        match (self.phase, time) {
+            (Phase::Pending, _) => 0.0,
+            (Phase::Ended, _) => 1.0,
+            (Phase::Running, Some(time)) if self.spec.time_based => time.min(1.0),
+            (Phase::Running, Some(time)) => time.max(bytes).min(1.0),
+            (Phase::Running, None) => bytes.min(1.0),
+        }
+    }
+
+    pub fn result(&self) -> JobResult {
+        let seconds = (self.ended - self.counting_from()).seconds();
+        let rate = |amount: u64| if seconds > 0.0 { amount as f64 / seconds } else { 0.0 };
+        JobResult {
+            name: display_name(&self.spec),
+            completed: self.completed,
+            per_second: rate(self.completed),
+            bytes_per_second: rate(self.bytes),
+            latency_ns: Latency::of(&self.latency),
+        }
+    }
+}
+
+/// From the first counted submission to the last end of a group's jobs.
+pub(super) fn span(jobs: &[Job], group: u32) -> SimTime {
+    let members = || jobs.iter().filter(|job| job.group == group);
+    let first = members().map(Job::counting_from).min().unwrap_or_default();
+    let last = members().map(|job| job.ended).max().unwrap_or_default();
+    last - first
+}

@@ -1,0 +1,255 @@
+//! What a run gives: one type for every workload, for tables, JSON and CSV alike.
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use crate::kvm_hv::{MissClass, Stage};
+use crate::machine::Provenance;
+
+use super::engine::Core;
+use super::scenario::Scenario;
+use super::stats::{Outcomes, Stats};
+
+/// The figure a benchmark prints.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Metric {
+    /// Unit: IOPS, trans/s, doorbells/s.
+    pub unit: &'static str,
+    /// The figure.
+    pub value: f64,
+}
+
+/// Misses of one class.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MissCount {
+    /// Why.
+    pub class: &'static str,
+    /// How many.
+    pub count: u64,
+}
+
+/// One stage's share of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StageRow {
+    /// Its name.
+    pub stage: &'static str,
+    /// How often an access went through it.
+    pub count: u64,
+    /// Its price, ns.
+    pub ns: f64,
+    /// Count times price, ns.
+    pub total_ns: f64,
+    /// Where the price comes from.
+    pub kind: Provenance,
+}
+
+/// One way through the handlers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PathShare {
+    /// Stages, in order.
+    pub stages: Vec<&'static str>,
+    /// How often.
+    pub count: u64,
+    /// Its price, ns.
+    pub ns: f64,
+}
+
+/// A job, a connection or a stream.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct JobResult {
+    /// Name.
+    pub name: String,
+    /// Requests or transactions completed (after the ramp).
+    pub completed: u64,
+    /// Per second.
+    pub per_second: f64,
+    /// Bytes per second, 0 where none move.
+    pub bytes_per_second: f64,
+    /// Latency from submission to completion, ns: mean, median, 99th percentile, greatest.
+    pub latency_ns: Latency,
+}
+
+/// Latencies in ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Latency {
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// Greatest.
+    pub max: u64,
+}
+
+impl Latency {
+    /// Of a histogram in ns.
+    #[must_use]
+    pub fn of(histogram: &Histogram<u64>) -> Self {
+        Self {
+            mean: histogram.mean(),
+            p50: histogram.value_at_quantile(0.5),
+            p99: histogram.value_at_quantile(0.99),
+            max: histogram.max(),
+        }
+    }
+}
+
+/// RAM that was taken for MMIO.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct RamAsMmio {
+    /// Accesses.
+    pub count: u64,
+    /// Guest physical address of the first.
+    pub first_gpa: u64,
+}
+
+/// Everything a run tells.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunResult {
+    /// Scenario.
+    pub scenario: String,
+    /// What it shows.
+    pub description: String,
+    /// Workload's kind.
+    pub workload: &'static str,
+    /// Machine model.
+    pub machine: String,
+    /// Kernel preset.
+    pub kernel: &'static str,
+    /// Switches that differ from the preset: name, value.
+    pub switches: Vec<(&'static str, &'static str)>,
+    /// Cache design in words.
+    pub cache: String,
+    /// Entries, 0 for off.
+    pub entries: usize,
+    /// Replacement policy.
+    pub policy: &'static str,
+    /// vCPUs.
+    pub vcpus: u32,
+    /// Devices.
+    pub devices: u32,
+    /// Doorbell layout.
+    pub layout: &'static str,
+    /// How doorbells leave the guest.
+    pub notify: String,
+    /// Seed.
+    pub seed: u64,
+    /// Virtual time, s.
+    pub virtual_s: f64,
+    /// The benchmark's own figure; none for a sequence.
+    pub metric: Option<Metric>,
+    /// Guest accesses to MMIO addresses (or taken for such).
+    pub accesses: u64,
+    /// Emulated as MMIO: hits and misses.
+    pub mmio_accesses: u64,
+    /// Of these, served from the cache.
+    pub hits: u64,
+    /// Hits over hits and misses; none if the cache is off or nothing was emulated.
+    pub hit_rate: Option<f64>,
+    /// Misses by class.
+    pub misses: Vec<MissCount>,
+    /// Slow form because there is no cache.
+    pub uncached: u64,
+    /// How accesses ended.
+    pub outcomes: Outcomes,
+    /// Accesses that took more than one attempt make this exceed `accesses`.
+    pub attempts: u64,
+    /// Mean price of an access, ns.
+    pub ns_per_access: f64,
+    /// Stages, in path order.
+    pub stages: Vec<StageRow>,
+    /// Ways through the handlers, most taken first.
+    pub paths: Vec<PathShare>,
+    /// Jobs.
+    pub jobs: Vec<JobResult>,
+    /// Mean time a coalesced doorbell waited for its drain, ns.
+    pub drain_delay_ns: Option<f64>,
+    /// RAM taken for MMIO, if any was.
+    pub ram_as_mmio: Option<RamAsMmio>,
+    /// Remarks: what was ignored, what was made simpler.
+    pub notes: Vec<String>,
+    /// Why the run failed in its own terms: an access that retries for ever, a label that disagrees.
+    pub failure: Option<String>,
+}
+
+impl RunResult {
+    pub(super) fn collect(
+        scenario: &Scenario,
+        core: &Core,
+        metric: Metric,
+        jobs: Vec<JobResult>,
+        notes: Vec<String>,
+    ) -> Self {
+        let mut result = Self::of_stats(scenario, &core.stats);
+        result.virtual_s = core.now.seconds();
+        result.metric = Some(metric);
+        result.jobs = jobs;
+        result.notes = notes;
+        result.drain_delay_ns =
+            (core.drained_count > 0).then(|| core.drain_delay.ns() / core.drained_count as f64);
+        result
+    }
+
+    pub(super) fn of_stats(scenario: &Scenario, stats: &Stats) -> Self {
+        let mmio_accesses = stats.mmio_accesses();
+        let rated = !scenario.cache.is_off() && mmio_accesses > 0;
+        let mut paths: Vec<_> = stats
+            .paths()
+            .iter()
+            .map(|path| PathShare {
+                stages: path.set.iter().map(Stage::name).collect(),
+                count: path.count,
+                ns: path.total.ns(),
+            })
+            .collect();
+        paths.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.stages.cmp(&b.stages)));
+        let classes = MissClass::ALL.into_iter().map(|class| (class, stats.misses[class as usize]));
+        Self {
+            scenario: scenario.name.clone(),
+            description: scenario.description.clone(),
+            workload: scenario.workload.kind(),
+            machine: scenario.machine.name.clone(),
+            kernel: scenario.preset.name(),
+            switches: scenario.behaviour.differences(&scenario.preset.behaviour()),
+            cache: scenario.cache.to_string(),
+            entries: scenario.cache.entries(),
+            policy: scenario.cache.policy().name(),
+            vcpus: scenario.vcpus,
+            devices: scenario.devices,
+            layout: scenario.layout.name(),
+            notify: scenario.notify.describe(),
+            seed: scenario.seed,
+            virtual_s: 0.0,
+            metric: None,
+            accesses: stats.accesses,
+            mmio_accesses,
+            hits: stats.hits,
+            hit_rate: rated.then(|| stats.hits as f64 / mmio_accesses as f64),
+            misses: classes.map(|(class, count)| MissCount { class: class.name(), count }).collect(),
+            uncached: stats.uncached,
+            outcomes: stats.outcomes,
+            attempts: stats.attempts,
+            ns_per_access: stats.path_time.ns() / stats.accesses.max(1) as f64,
+            stages: stage_rows(scenario, stats),
+            paths,
+            jobs: Vec::new(),
+            drain_delay_ns: None,
+            ram_as_mmio: stats
+                .first_ram_as_mmio
+                .map(|gpa| RamAsMmio { count: stats.ram_as_mmio, first_gpa: gpa.0 }),
+            notes: Vec::new(),
+            failure: None,
+        }
+    }
+}
+
+fn stage_rows(scenario: &Scenario, stats: &Stats) -> Vec<StageRow> {
+    let count = |stage| stats.paths().iter().filter(|path| path.set.contains(stage)).map(|path| path.count).sum();
+    let row = |stage: Stage| {
+        let (count, cost): (u64, _) = (count(stage), scenario.machine.stage_cost(stage)?);
+        let total_ns = count as f64 * cost.ns;
+        (count > 0).then_some(StageRow { stage: stage.name(), count, ns: cost.ns, total_ns, kind: cost.kind })
+    };
+    Stage::ALL.iter().copied().filter_map(row).collect()
+}
