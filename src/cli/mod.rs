@@ -1,9 +1,78 @@
 //! The command line: one file per verb.
+//!
+//! Exit codes: 0 done; 1 the run failed or a comparison differed; 2 bad usage or input.
+
+mod args;
+mod calibrate;
+mod error;
+mod list;
+mod output;
+mod progress;
+mod reproduce;
+mod run;
+mod sequence;
 
 use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use error::CliError;
+
+/// Simulator of the PowerPC Book3S HV MMIO fast path: what the per-vCPU MMIO HPTE cache does for a workload.
+#[derive(Debug, Parser)]
+#[command(name = "hvmmio", version, about, max_term_width = 110, after_help = AFTER)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+const AFTER: &str = "Start with `hvmmio reproduce`: FIO and NetPerf without and with the cache, next to the published figures.\n\
+                     Exit codes: 0 done, 1 the run failed or a comparison differed, 2 bad usage or input.";
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Run a scenario, without a cache and with the one asked for
+    Run(run::Args),
+    /// List scenarios, machine models, kernels, policies and switches
+    List(list::Args),
+    /// Simulate the published benchmarks and set the figures side by side
+    Reproduce(reproduce::Args),
+    /// Run sequences of operations through the whole path and compare with their labels
+    Sequence(sequence::Args),
+    /// Derive what the published rows allow to derive of a machine model
+    Calibrate(calibrate::Args),
+}
+
+/// How a verb ended when nothing went wrong with running it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Done {
+    /// All is well.
+    Well,
+    /// It ran, and what it found is a failure: labels that disagree, an access that retries for ever.
+    Failed,
+}
 
 /// Parses the command line, runs the verb, returns the exit code.
 #[must_use]
 pub fn main() -> ExitCode {
-    ExitCode::SUCCESS
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // A closed pipe while help is printed is nobody's failure.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+        }
+    };
+    let done = match &cli.verb {
+        Verb::Run(args) => run::run(args),
+        Verb::List(args) => list::run(args),
+        Verb::Reproduce(args) => reproduce::run(args),
+        Verb::Sequence(args) => sequence::run(args),
+        Verb::Calibrate(args) => calibrate::run(args),
+    };
+    match done {
+        Ok(Done::Well) => ExitCode::SUCCESS,
+        Ok(Done::Failed) => ExitCode::from(1),
+        Err(error) => error.report(),
+    }
 }

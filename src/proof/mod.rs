@@ -1,1 +1,12 @@
-//! TODO
+//! Proof: published figures against simulated ones, and the fit that a machine model rests on.
+//!
+//! Three words are kept apart everywhere: a figure is **fitted** if the fit used it, **predicted** if the model gives it
+//! without having seen it, **measured** if it was read off a real kernel in this run.
+
+mod calibrate;
+mod published;
+mod reproduce;
+
+pub use calibrate::{Calibration, FitError, FittedCost, calibrate};
+pub use published::{Benchmark, Published, Rows};
+pub use reproduce::{Comparison, Figure, ReproduceError, Standing, reproduce};

@@ -8,7 +8,9 @@ mod job;
 mod layout;
 
 use crate::addr::index;
-use crate::device::{BlkDriver, BlkError, BlkKind, BlkStatus, BlkWork, NullBlock, Notifications, QueueError, SECTOR_BYTES};
+use crate::device::{
+    BlkDriver, BlkError, BlkKind, BlkStatus, BlkWork, Notifications, NullBlock, QueueError, SECTOR_BYTES,
+};
 use crate::machine::{Extra, SimTime};
 use crate::workload::fio::{Direction, FioJob, Plan};
 
@@ -113,7 +115,13 @@ impl Blk {
     }
 
     /// Puts a request into a queue; `false` if that is full.
-    fn submit(&mut self, job: u32, device: u32, request: &crate::workload::fio::Request, at: SimTime) -> Result<bool, SimError> {
+    fn submit(
+        &mut self,
+        job: u32,
+        device: u32,
+        request: &crate::workload::fio::Request,
+        at: SimTime,
+    ) -> Result<bool, SimError> {
         let kind = match request.direction {
             Direction::Read => BlkKind::Read,
             Direction::Write => BlkKind::Write,

@@ -23,7 +23,7 @@ use crate::kvm_hv::{HcallError, Outcome, VmError};
 use crate::machine::{Prices, SimTime};
 use crate::workload::sequence::SequenceError;
 
-pub use result::{JobResult, MissCount, Metric, PathShare, RamAsMmio, RunResult, StageRow};
+pub use result::{JobResult, Metric, MissCount, PathShare, RamAsMmio, RunResult, StageRow};
 pub use scenario::{Doorbells, Notify, Pattern, Scenario, ScenarioError, Workload};
 pub use stats::Outcomes;
 
@@ -74,7 +74,9 @@ pub enum SimError {
         status: crate::device::BlkStatus,
     },
     /// The queues and buffers do not fit into what one guest may have here.
-    #[error("queues and buffers need {bytes} bytes of guest RAM, more than {most}: fewer devices, a smaller bs or iodepth")]
+    #[error(
+        "queues and buffers need {bytes} bytes of guest RAM, more than {most}: fewer devices, a smaller bs or iodepth"
+    )]
     Ram {
         /// Needed.
         bytes: u64,

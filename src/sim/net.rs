@@ -89,7 +89,8 @@ impl Net {
         }
         let mut connections = Vec::new();
         for i in 0..core.vcpus() {
-            let latency = Histogram::new_with_bounds(1, 1_000_000_000_000, 3).map_err(|error| SimError::Histogram(error.to_string()))?;
+            let latency = Histogram::new_with_bounds(1, 1_000_000_000_000, 3)
+                .map_err(|error| SimError::Histogram(error.to_string()))?;
             connections.push(Connection {
                 device: i % scenario.devices,
                 sent: SimTime::default(),

@@ -186,8 +186,7 @@ impl RunResult {
         result.metric = Some(metric);
         result.jobs = jobs;
         result.notes = notes;
-        result.drain_delay_ns =
-            (core.drained_count > 0).then(|| core.drain_delay.ns() / core.drained_count as f64);
+        result.drain_delay_ns = (core.drained_count > 0).then(|| core.drain_delay.ns() / core.drained_count as f64);
         result
     }
 
@@ -235,9 +234,7 @@ impl RunResult {
             paths,
             jobs: Vec::new(),
             drain_delay_ns: None,
-            ram_as_mmio: stats
-                .first_ram_as_mmio
-                .map(|gpa| RamAsMmio { count: stats.ram_as_mmio, first_gpa: gpa.0 }),
+            ram_as_mmio: stats.first_ram_as_mmio.map(|gpa| RamAsMmio { count: stats.ram_as_mmio, first_gpa: gpa.0 }),
             notes: Vec::new(),
             failure: None,
         }

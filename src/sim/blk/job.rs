@@ -124,7 +124,10 @@ impl Job {
         } else if self.in_flight <= self.spec.batch.low {
             self.filling = true;
         }
-        if self.in_flight >= self.spec.depth || !self.filling || (due.is_none() && self.pacer.pauses_next() && self.in_flight > 0) {
+        if self.in_flight >= self.spec.depth
+            || !self.filling
+            || (due.is_none() && self.pacer.pauses_next() && self.in_flight > 0)
+        {
             return Next::WaitForCompletion;
         }
         let due = due.unwrap_or_else(|| SimTime::from_whole_ns(self.pacer.earliest(now.whole_ns(), &request)));

@@ -1,0 +1,98 @@
+//! Flags that mean the same in every verb.
+
+use std::path::PathBuf;
+
+use crate::addr::{KernelBehaviour, Preset};
+use crate::device::NotifyLayout;
+use crate::kvm_hv::{CacheDesign, PolicyKind};
+use crate::report::Format;
+use crate::sim::Scenario;
+
+use super::CliError;
+
+/// Where and how the report goes.
+#[derive(Debug, clap::Args)]
+pub(super) struct OutputArgs {
+    /// How the report is written: table, json or csv
+    #[arg(long, default_value_t)]
+    pub format: Format,
+    /// Write the report to this file instead of standard output; it appears whole or not at all
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// The kernel that is emulated.
+#[derive(Debug, clap::Args)]
+pub(super) struct KernelArgs {
+    /// Kernel preset: linux-6.1 or linux-6.12
+    #[arg(long, value_name = "PRESET")]
+    pub kernel: Option<Preset>,
+    /// Change a named switch of the kernel, for example key_on_page_out=kept; may be given again
+    #[arg(long, value_name = "SWITCH=VALUE")]
+    pub set: Vec<String>,
+}
+
+impl KernelArgs {
+    /// Applies them to a preset and its switches.
+    pub fn apply(&self, preset: &mut Preset, behaviour: &mut KernelBehaviour) -> Result<(), CliError> {
+        if let Some(kernel) = self.kernel {
+            *preset = kernel;
+            *behaviour = kernel.behaviour();
+        }
+        for setting in &self.set {
+            behaviour.set(setting).map_err(CliError::input)?;
+        }
+        Ok(())
+    }
+}
+
+/// The cache.
+#[derive(Debug, clap::Args)]
+pub(super) struct CacheArgs {
+    /// Entries of the per-vCPU MMIO HPTE cache, 0 (off) to 1024
+    #[arg(long, value_name = "N")]
+    pub entries: Option<u64>,
+    /// Replacement policy: round-robin, lru, clock, sieve or random
+    #[arg(long, value_name = "POLICY")]
+    pub policy: Option<PolicyKind>,
+}
+
+impl CacheArgs {
+    /// `design` with what was asked for.
+    pub fn apply(&self, design: CacheDesign) -> Result<CacheDesign, CliError> {
+        let entries = self.entries.unwrap_or(design.entries() as u64);
+        CacheDesign::new(entries, self.policy.unwrap_or(design.policy())).map_err(CliError::input)
+    }
+}
+
+/// The guest.
+#[derive(Debug, clap::Args)]
+pub(super) struct GuestArgs {
+    /// vCPUs, 1 to 1024
+    #[arg(long, value_name = "N")]
+    pub vcpus: Option<u64>,
+    /// Virtio devices, 1 to 1024
+    #[arg(long, value_name = "N")]
+    pub devices: Option<u64>,
+    /// Doorbell layout: legacy (devices share an HPTE) or modern (an HPTE each)
+    #[arg(long, value_name = "LAYOUT")]
+    pub layout: Option<NotifyLayout>,
+    /// Seed of everything drawn
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+}
+
+impl GuestArgs {
+    /// Applies them to a scenario.
+    pub fn apply(&self, scenario: &mut Scenario) -> Result<(), CliError> {
+        if let Some(vcpus) = self.vcpus {
+            scenario.set_vcpus(vcpus)?;
+        }
+        if let Some(devices) = self.devices {
+            scenario.set_devices(devices)?;
+        }
+        scenario.layout = self.layout.unwrap_or(scenario.layout);
+        scenario.seed = self.seed.unwrap_or(scenario.seed);
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+//! What ends a verb, as a person reads it, and its exit code.
+
+use std::process::ExitCode;
+
+use miette::{Diagnostic, Report};
+
+use crate::proof::{FitError, ReproduceError};
+use crate::sim::{ScenarioError, SimError};
+use crate::workload::sequence::SequenceError;
+
+/// An error of the command line.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+pub(super) enum CliError {
+    /// Bad usage or input.
+    #[error("{0}")]
+    Input(String),
+    /// The run failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl CliError {
+    /// Prints it and gives its exit code.
+    pub fn report(self) -> ExitCode {
+        let code = match self {
+            Self::Input(_) => 2,
+            Self::Failed(_) => 1,
+        };
+        eprint!("{:?}", Report::new(self));
+        ExitCode::from(code)
+    }
+
+    pub fn input(error: impl std::fmt::Display) -> Self {
+        Self::Input(error.to_string())
+    }
+
+    pub fn failed(error: impl std::fmt::Display) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl From<ScenarioError> for CliError {
+    fn from(error: ScenarioError) -> Self {
+        Self::input(error)
+    }
+}
+
+impl From<SimError> for CliError {
+    fn from(error: SimError) -> Self {
+        match error {
+            // What the scenario asks for cannot be built: that is its fault, not the run's.
+            SimError::Vm(_) | SimError::Io(_) | SimError::Notify(_) | SimError::Queue(_) | SimError::Ram { .. } => {
+                Self::input(error)
+            }
+            error => Self::failed(error),
+        }
+    }
+}
+
+impl From<ReproduceError> for CliError {
+    fn from(error: ReproduceError) -> Self {
+        Self::failed(error)
+    }
+}
+
+impl From<FitError> for CliError {
+    fn from(error: FitError) -> Self {
+        match error {
+            FitError::File(_) | FitError::NoFit { .. } | FitError::Negative { .. } => Self::input(error),
+            FitError::Run(_) => Self::failed(error),
+        }
+    }
+}
+
+impl From<SequenceError> for CliError {
+    fn from(error: SequenceError) -> Self {
+        Self::input(error)
+    }
+}

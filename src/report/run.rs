@@ -1,0 +1,194 @@
+//! One scenario's runs, side by side: usually without a cache and with one.
+
+use serde::Serialize;
+
+use crate::sim::RunResult;
+
+use super::csv::Row;
+use super::table::figures;
+use super::{Report, grouped, percent, rate};
+
+/// A scenario run with one cache design or several.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunReport {
+    /// The runs, the baseline first.
+    pub runs: Vec<RunResult>,
+}
+
+impl Report for RunReport {
+    fn table(&self) -> String {
+        let Some(first) = self.runs.first() else { return String::new() };
+        let mut text = heading(first);
+        text += &format!("{}\n", overview(&self.runs));
+        text += &stages(&self.runs);
+        text += &remarks(&self.runs);
+        text
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        self.runs.iter().flat_map(rows).collect()
+    }
+}
+
+/// What ran, in a few lines.
+pub(super) fn heading(run: &RunResult) -> String {
+    let switches: Vec<_> = run.switches.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let kernel = if switches.is_empty() {
+        run.kernel.to_owned()
+    } else {
+        format!("{} with {}", run.kernel, switches.join(", "))
+    };
+    format!(
+        "{}: {}\nworkload {}, {} vCPU(s), {} device(s), {} layout, {}\nkernel {}, machine model {}, seed {}\n\n",
+        run.scenario,
+        run.description,
+        run.workload,
+        run.vcpus,
+        run.devices,
+        run.layout,
+        run.notify,
+        kernel,
+        run.machine,
+        run.seed
+    )
+}
+
+/// One column a run.
+fn overview(runs: &[RunResult]) -> comfy_table::Table {
+    let caches: Vec<_> = runs.iter().map(|run| format!("cache {}", run.cache)).collect();
+    let mut header = vec!["simulated"];
+    header.extend(caches.iter().map(String::as_str));
+    let mut table = figures(&header);
+    let mut line = |name: &str, cell: &dyn Fn(&RunResult) -> String| {
+        let cells: Vec<_> = runs.iter().map(cell).collect();
+        // A line that says nothing anywhere is left out.
+        if cells.iter().any(|cell| !cell.is_empty()) {
+            table.add_row(std::iter::once(name.to_owned()).chain(cells));
+        }
+    };
+    let unit = runs.iter().find_map(|run| run.metric.as_ref()).map_or("", |metric| metric.unit);
+    line(unit, &|run| run.metric.as_ref().map_or_else(String::new, |metric| rate(metric.value)));
+    line("MMIO accesses", &|run| grouped(run.mmio_accesses));
+    line("hit rate", &|run| run.hit_rate.map_or_else(|| "-".to_owned(), percent));
+    for (i, class) in runs.first().map_or(&[][..], |run| &run.misses).iter().enumerate() {
+        line(&format!("  missed: {}", class.class), &|run| {
+            run.misses.get(i).filter(|miss| miss.count > 0).map_or_else(String::new, |miss| grouped(miss.count))
+        });
+    }
+    line("  slow form, no cache", &|run| nonzero(run.uncached));
+    line("ioeventfd, fast bus", &|run| nonzero(run.outcomes.fast_mmio));
+    line("ioeventfd", &|run| nonzero(run.outcomes.eventfd));
+    line("coalesced", &|run| nonzero(run.outcomes.coalesced));
+    line("exits to user space", &|run| nonzero(run.outcomes.exits));
+    line("  ring was full", &|run| nonzero(run.outcomes.ring_full));
+    line("served as RAM", &|run| nonzero(run.outcomes.ram));
+    line("reflected to the guest", &|run| nonzero(run.outcomes.reflected));
+    line("RAM taken for MMIO", &|run| run.ram_as_mmio.map_or_else(String::new, |ram| grouped(ram.count)));
+    line("mean wait for a drain, ns", &|run| run.drain_delay_ns.map_or_else(String::new, |ns| format!("{ns:.1}")));
+    line("ns per access", &|run| format!("{:.1}", run.ns_per_access));
+    line("virtual time, s", &|run| format!("{:.6}", run.virtual_s));
+    for job in 0..runs.iter().map(|run| run.jobs.len()).max().unwrap_or(0).min(SHOWN_JOBS) {
+        let name = runs.iter().find_map(|run| run.jobs.get(job)).map_or("", |job| &job.name);
+        line(&format!("{name}: per second"), &|run| run.jobs.get(job).map_or_else(String::new, |j| rate(j.per_second)));
+        line(&format!("{name}: latency ns, mean / p50 / p99 / max"), &|run| {
+            run.jobs.get(job).filter(|job| job.latency_ns.max > 0).map_or_else(String::new, |job| {
+                let latency = job.latency_ns;
+                format!("{:.0} / {} / {} / {}", latency.mean, latency.p50, latency.p99, latency.max)
+            })
+        });
+    }
+    table
+}
+
+/// Jobs whose own lines a table shows; JSON has all.
+const SHOWN_JOBS: usize = 8;
+
+fn nonzero(count: u64) -> String {
+    if count > 0 { grouped(count) } else { String::new() }
+}
+
+/// Time per stage: an access's mean, run by run.
+pub(super) fn stages(runs: &[RunResult]) -> String {
+    let caches: Vec<_> = runs.iter().map(|run| format!("cache {}, ns", run.cache)).collect();
+    let mut header = vec!["time per access, by stage", "price ns", "price is"];
+    header.extend(caches.iter().map(String::as_str));
+    let mut table = figures(&header);
+    let names = crate::kvm_hv::Stage::ALL.iter().map(|stage| stage.name());
+    for name in names {
+        let row_of = |run: &RunResult| run.stages.iter().find(|row| row.stage == name).cloned();
+        let Some(known) = runs.iter().find_map(row_of) else { continue };
+        let mut cells = vec![name.to_owned(), format!("{:.1}", known.ns), known.kind.to_string()];
+        cells.extend(runs.iter().map(|run| {
+            row_of(run)
+                .map_or_else(|| "-".to_owned(), |row| format!("{:.1}", row.total_ns / run.accesses.max(1) as f64))
+        }));
+        table.add_row(cells);
+    }
+    let mut sum = vec!["sum".to_owned(), String::new(), String::new()];
+    sum.extend(runs.iter().map(|run| format!("{:.1}", run.ns_per_access)));
+    table.add_row(sum);
+    format!("\n{table}\n")
+}
+
+/// What a reader must know beside the figures.
+fn remarks(runs: &[RunResult]) -> String {
+    let mut text = String::new();
+    for run in runs {
+        if let Some(ram) = run.ram_as_mmio {
+            text += &format!(
+                "\nWRONG with cache {}: {} access(es) to RAM taken for MMIO, the first at guest physical address {:#x}\n",
+                run.cache, ram.count, ram.first_gpa
+            );
+        }
+        if let Some(failure) = &run.failure {
+            text += &format!("\nFAILED with cache {}: {failure}\n", run.cache);
+        }
+    }
+    let jobs = runs.iter().map(|run| run.jobs.len()).max().unwrap_or(0);
+    if jobs > SHOWN_JOBS {
+        text += &format!("\n{} more jobs are in --format json\n", jobs - SHOWN_JOBS);
+    }
+    for note in runs.first().map_or(&[][..], |run| &run.notes) {
+        text += &format!("\nnote: {note}");
+    }
+    if text.ends_with('\n') || text.is_empty() { text } else { text + "\n" }
+}
+
+/// A run as CSV rows.
+pub(super) fn rows(run: &RunResult) -> Vec<Row> {
+    let subject = format!("{}, cache {}", run.scenario, run.cache);
+    let mut rows = Vec::new();
+    let mut count = |quantity: &str, value: u64| rows.push(Row::new(&subject, quantity, value, "", ""));
+    count("accesses", run.accesses);
+    count("mmio accesses", run.mmio_accesses);
+    count("hits", run.hits);
+    for miss in &run.misses {
+        count(&format!("missed: {}", miss.class), miss.count);
+    }
+    count("slow form, no cache", run.uncached);
+    count("ioeventfd, fast bus", run.outcomes.fast_mmio);
+    count("ioeventfd", run.outcomes.eventfd);
+    count("coalesced", run.outcomes.coalesced);
+    count("exits to user space", run.outcomes.exits);
+    count("served as RAM", run.outcomes.ram);
+    count("reflected to the guest", run.outcomes.reflected);
+    count("RAM taken for MMIO", run.ram_as_mmio.map_or(0, |ram| ram.count));
+    if let Some(metric) = &run.metric {
+        rows.push(Row::new(&subject, "rate", metric.value, metric.unit, ""));
+    }
+    rows.push(Row::new(&subject, "time per access", run.ns_per_access, "ns", ""));
+    rows.push(Row::new(&subject, "virtual time", run.virtual_s, "s", ""));
+    for row in &run.stages {
+        let per_access = row.total_ns / run.accesses.max(1) as f64;
+        rows.push(Row::new(&subject, &format!("stage {}", row.stage), per_access, "ns", row.kind.name()));
+    }
+    for job in &run.jobs {
+        let subject = format!("{subject}, {}", job.name);
+        rows.push(Row::new(&subject, "completed", job.completed, "", ""));
+        rows.push(Row::new(&subject, "rate", job.per_second, "1/s", ""));
+        rows.push(Row::new(&subject, "bytes", job.bytes_per_second, "B/s", ""));
+        rows.push(Row::new(&subject, "latency mean", job.latency_ns.mean, "ns", ""));
+        rows.push(Row::new(&subject, "latency p99", job.latency_ns.p99, "ns", ""));
+    }
+    rows
+}
