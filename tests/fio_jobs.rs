@@ -5,8 +5,10 @@ use std::process::Command;
 
 use hvmmio::workload::fio::{FioError, JobFile, Requests};
 
+mod common;
 mod fio_texts;
 
+use common::skipped;
 use fio_texts::TEXTS;
 
 const EXAMPLES: &str = "/usr/share/doc/fio/examples";
@@ -14,7 +16,7 @@ const EXAMPLES: &str = "/usr/share/doc/fio/examples";
 /// The examples, or nothing when they are not installed.
 fn examples() -> Vec<PathBuf> {
     let Ok(folder) = std::fs::read_dir(EXAMPLES) else {
-        println!("SKIPPED: fio-examples is not installed (Debian package fio-examples)");
+        skipped("fio-examples is not installed (Debian package fio-examples)");
         return Vec::new();
     };
     let mut files: Vec<PathBuf> = folder
@@ -38,11 +40,11 @@ fn fio_is_here() -> bool {
     match version.as_deref() {
         Some("fio-3.33") => true,
         Some(other) => {
-            println!("SKIPPED: {other} is installed, and the comparison is with fio-3.33");
+            skipped(&format!("{other} is installed, and the comparison is with fio-3.33"));
             false
         }
         None => {
-            println!("SKIPPED: fio is not installed (Debian package fio)");
+            skipped("fio is not installed (Debian package fio)");
             false
         }
     }

@@ -50,7 +50,7 @@ impl KernelArgs {
 #[derive(Debug, clap::Args)]
 pub(super) struct CacheArgs {
     /// Entries of the per-vCPU MMIO HPTE cache, 0 (off) to 1024
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub entries: Option<u64>,
     /// Replacement policy: round-robin, lru, clock, sieve or random
     #[arg(long, value_name = "POLICY")]
@@ -69,16 +69,16 @@ impl CacheArgs {
 #[derive(Debug, clap::Args)]
 pub(super) struct GuestArgs {
     /// vCPUs, 1 to 1024
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub vcpus: Option<u64>,
     /// Virtio devices, 1 to 1024
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub devices: Option<u64>,
     /// Doorbell layout: legacy (devices share an HPTE) or modern (an HPTE each)
     #[arg(long, value_name = "LAYOUT")]
     pub layout: Option<NotifyLayout>,
     /// Seed of everything drawn
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub seed: Option<u64>,
 }
 

@@ -1,12 +1,16 @@
 //! What ends a verb, as a person reads it, and its exit code.
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
-use miette::{Diagnostic, Report};
+use miette::{Diagnostic, MietteHandlerOpts, Report};
 
 use crate::proof::{FitError, ReproduceError};
 use crate::sim::{ScenarioError, SimError};
 use crate::workload::sequence::SequenceError;
+
+/// A width that no message reaches.
+const UNWRAPPED: usize = 1 << 20;
 
 /// An error of the command line.
 #[derive(Debug, thiserror::Error, Diagnostic)]
@@ -26,6 +30,12 @@ impl CliError {
             Self::Input(_) => 2,
             Self::Failed(_) => 1,
         };
+        // Wrapped for a person at a terminal, in one piece for whatever reads it elsewhere.
+        if !std::io::stderr().is_terminal() {
+            let handler = |_: &_| Box::new(MietteHandlerOpts::new().width(UNWRAPPED).build()) as _;
+            // It was not set before: this is the only place.
+            let _ = miette::set_hook(Box::new(handler));
+        }
         eprint!("{:?}", Report::new(self));
         ExitCode::from(code)
     }
