@@ -20,6 +20,7 @@ pub const MAX_DEVICES: u64 = 1024;
 /// Scenarios shipped with the crate: name and text.
 pub const BUILT_IN: &[(&str, &str)] = &[
     ("fio-null-blk", include_str!("../../models/scenarios/fio-null-blk.toml")),
+    ("fio-coalesced", include_str!("../../models/scenarios/fio-coalesced.toml")),
     ("netperf-tcp-rr", include_str!("../../models/scenarios/netperf-tcp-rr.toml")),
     ("doorbells", include_str!("../../models/scenarios/doorbells.toml")),
     ("key31-page-out", include_str!("../../models/scenarios/key31-page-out.toml")),
