@@ -23,6 +23,51 @@
 //! | [`cli`] | one file per verb |
 //!
 //! A room uses the rooms above it in this table, never those below.
+//!
+//! # Two stores
+//!
+//! A guest enters a device page and stores to it twice. The first store takes the slow form and fills the
+//! cache, the second hits; nobody listens at that address, so both exit to user space.
+//!
+//! ```
+//! use hvmmio::addr::{EffectiveAddr, GuestPhysAddr};
+//! use hvmmio::book3s::insn::{Direction, Size};
+//! use hvmmio::kvm_hv::{CacheUse, MissClass, Outcome, Vcpu, VcpuConfig, Vm, VmConfig};
+//! use hvmmio::workload::guest::{Guest, PageUse, Touch};
+//!
+//! let vm = Vm::new(VmConfig::default())?;
+//! let mut vcpu = Vcpu::new(&vm, VcpuConfig::default());
+//! let guest = Guest::default();
+//! let doorbell = EffectiveAddr(0xd000_0800_8000_0010);
+//! vcpu.slb.slbmte(guest.slb_entry(0, doorbell))?;
+//! guest.map(&vm, doorbell, GuestPhysAddr(0x2000_0000_0010), PageUse::DEVICE)?;
+//!
+//! let store = Touch::new(Direction::Store, Size::Halfword)?;
+//! let first = store.perform(&vm, &mut vcpu, doorbell, 1);
+//! let second = store.perform(&vm, &mut vcpu, doorbell, 1);
+//! assert_eq!(first.cache, CacheUse::Miss(Some(MissClass::Cold)));
+//! assert_eq!(second.cache, CacheUse::Hit);
+//! assert!(matches!(second.outcome, Outcome::Exit(exit) if exit.len == 2));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # A scenario
+//!
+//! ```
+//! use hvmmio::sim::{self, Scenario};
+//!
+//! let text = r#"
+//!     name = "five-devices"
+//!     description = "one more modern device than the kernel's cache has entries"
+//!     machine = "power8-2016"
+//!     guest = { devices = 5, layout = "modern" }
+//!     doorbells = { count = 1000 }
+//! "#;
+//! let scenario = Scenario::parse("five-devices.toml", text, None)?;
+//! let run = sim::run(&scenario, &mut |_share_done| {})?;
+//! assert_eq!((run.mmio_accesses, run.hits), (1000, 0));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("hvmmio needs a 64-bit target: guest addresses and HPT indices are 64 bits wide");

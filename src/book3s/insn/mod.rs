@@ -40,7 +40,7 @@ pub use encode::{EncodeError, encode, load_store};
 pub use types::{Access, CacheOp, Direction, Insn, KernelSupport, Mode, Offset, Refusal, Refused, Size};
 pub use value::{Endian, load_value, store_bytes};
 
-/// Names of every integer load and store that [`decode`] knows, in table order.
+/// Names of every integer load and store that [`decode()`] knows, in table order.
 pub fn access_names() -> impl Iterator<Item = &'static str> {
     table::INTEGER.iter().map(|row| row.name)
 }
