@@ -11,6 +11,7 @@ use crate::book3s::{HashKey, Hpte, PageSizes};
 
 use super::early::{EarlyStep, Fault};
 use super::full::FullStep;
+use super::lock::set_rc;
 use super::outcome::{CacheUse, Interrupt, Outcome, Record, RetryReason};
 use super::stage::{Stage, StageLog, StageSet};
 use super::vcpu::Vcpu;
@@ -46,15 +47,34 @@ impl Access {
 
 /// Attempts that saw the same state, one after another, before an access counts as retrying for ever.
 const SAME_STATE: u32 = 3;
+/// The same where only another thread's work can be the reason: that ends, but the thread may not be running now.
+const WAITING: u32 = 1 << 20;
 
 /// What an attempt that was retried saw: equal twice in a row means that nothing moved in between.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Witness {
     reason: RetryReason,
     generation: u64,
+    /// Page-out and another vCPU's page-in can restore every word in between.
+    mmu_seq: u64,
     hpte: Hpte,
     guest_r: u64,
     cached: bool,
+}
+
+impl Witness {
+    /// Attempts after which it is believed. An entry that changes between two looks at the table is changed by another
+    /// thread; a doubleword out of the cache (H4), an instruction word, a PP value stay as they are.
+    const fn patience(&self) -> u32 {
+        match self.reason {
+            RetryReason::ValidByNow if self.cached => SAME_STATE,
+            RetryReason::FetchFailed | RetryReason::DirectionMismatch | RetryReason::Mapped => SAME_STATE,
+            RetryReason::ValidByNow
+            | RetryReason::HpteDisappeared
+            | RetryReason::HpteChanged
+            | RetryReason::InvalidationInProgress => WAITING,
+        }
+    }
 }
 
 /// How one attempt ended.
@@ -87,16 +107,19 @@ impl Vcpu {
                     let witness = Witness {
                         reason,
                         generation: vm.generation(),
+                        mmu_seq: vm.mmu_seq(),
                         hpte: self.fault.hpte,
                         guest_r: self.fault.guest_r,
                         cached: self.fault.cached.is_some(),
                     };
                     same = if last == Some(witness) { same + 1 } else { 1 };
                     last = Some(witness);
-                    if same >= SAME_STATE {
+                    if same >= witness.patience() {
                         return self.record(vm, Outcome::RetriesForever(reason), CacheUse::None, stages);
                     }
-                    std::hint::spin_loop();
+                    if same > SAME_STATE {
+                        std::thread::yield_now();
+                    }
                 }
             }
         }
@@ -177,8 +200,8 @@ impl Vcpu {
         }
         let rc = if access.direction == Direction::Store { HPTE_R_R | HPTE_R_C } else { HPTE_R_R };
         let Some((slot, rev)) = hpt.entry(index) else { return Hardware::Fault(DSISR_NOHPTE) };
-        if hpte.r & rc != rc {
-            slot.r.fetch_or(rc.to_be(), Ordering::AcqRel);
+        if hpte.r & rc != rc && !set_rc(&slot.v, &slot.r, hpte.v, rc) {
+            return Hardware::Fault(DSISR_NOHPTE);
         }
         let bytes = PageSizes::of_hpte(hpte.v, hpte.r).map_or(1 << 12, |sizes| sizes.actual.bytes());
         let guest_r = rev.guest_rpte.load(Ordering::Relaxed);

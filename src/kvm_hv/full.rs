@@ -9,7 +9,7 @@ use crate::book3s::hpte::{HPTE_R_C, HPTE_R_KEY_HI, HPTE_R_PP0, HPTE_R_R, HPTE_V_
 use super::access::Fetch;
 use super::early::Fault;
 use super::hpt::{Hpt, Revmap, Slot};
-use super::lock::{lock_hpte, lock_rmap, unlock_hpte, unlock_rmap, write_locked};
+use super::lock::{invalidate, lock_hpte, lock_rmap, unlock_hpte, unlock_rmap};
 use super::memslot::{HOST_PRESENT, Memslot};
 use super::outcome::{CacheUse, Handler, MmioExit, RetryReason};
 use super::page_out::page_base;
@@ -149,7 +149,7 @@ impl MapRam<'_> {
         if v & HPTE_V_VALID != 0 {
             // It was valid (a protection fault): invalidate first, and lose no R or C that hardware set.
             unlock_rmap(rmap, word);
-            write_locked(&self.slot.v, v & !HPTE_V_VALID | HPTE_V_ABSENT);
+            invalidate(&self.slot.v, v & !HPTE_V_VALID | HPTE_V_ABSENT);
             r |= self.slot.read_r() & (HPTE_R_R | HPTE_R_C);
         } else {
             let word = add_to_chain(self.hpt, word, self.index);
