@@ -133,7 +133,7 @@ impl Vcpu {
         Record { outcome, cache, stages, ram_as_mmio }
     }
 
-    #[inline]
+    #[inline(always)]
     fn attempt(&mut self, vm: &Vm, access: &Access, stages: &mut StageSet) -> Attempt {
         let Some(slb_v) = self.slb.lookup(access.ea) else {
             stages.add(Stage::Reflect);
@@ -154,7 +154,7 @@ impl Vcpu {
         if cause & (DSISR_NOHPTE | DSISR_PROTFAULT) == 0 {
             return Self::reflect(&fault, fault.dsisr, CacheUse::None, stages);
         }
-        match self.early(vm, &fault, &key, stages) {
+        match self.early(vm, &fault, || key, stages) {
             EarlyStep::Retry(reason) => {
                 stages.add(Stage::GuestEntry);
                 Attempt::Retry(reason)
@@ -162,7 +162,7 @@ impl Vcpu {
             EarlyStep::Reflect { status } => Self::reflect(&fault, status, CacheUse::None, stages),
             EarlyStep::Host { .. } => {
                 stages.add(Stage::HostEntry);
-                let step = self.full_fault(vm, &fault, access.insn, stages);
+                let step = self.full(vm, &fault, access.insn, stages);
                 stages.add(Stage::GuestEntry);
                 match step {
                     FullStep::Done { handler, gpa, cache } => Attempt::Done(Outcome::Kernel { handler, gpa }, cache),
@@ -175,6 +175,7 @@ impl Vcpu {
         }
     }
 
+    #[inline]
     fn reflect(fault: &Fault, dsisr: u32, cache: CacheUse, stages: &mut StageSet) -> Attempt {
         stages.add(Stage::Reflect);
         stages.add(Stage::GuestEntry);

@@ -97,6 +97,12 @@ impl StageSet {
         self.0 |= 1 << stage as u8;
     }
 
+    /// Adds all stages of another set.
+    #[inline]
+    pub const fn merge(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+
     /// The set with one stage more.
     #[must_use]
     pub const fn with(mut self, stage: Stage) -> Self {

@@ -180,7 +180,8 @@ impl CacheEntry {
     #[inline]
     #[must_use]
     pub const fn serves(&self, ea: EffectiveAddr, slb_v: u64, generation: u64) -> bool {
-        self.generation == generation && self.slb_v == slb_v && self.ea.0 >> self.base_shift == ea.0 >> self.base_shift
+        let differing = (self.generation ^ generation) | (self.slb_v ^ slb_v) | (self.ea.0 ^ ea.0) >> self.base_shift;
+        differing == 0
     }
 
     /// Page number in the segment's base page size.
