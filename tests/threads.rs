@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{MMIO, PAGE, World, mmio_ea, ram_ea};
-use hvmmio::addr::{Gfn, GuestPhysAddr, PteIndex};
+use hvmmio::addr::{Gfn, GuestPhysAddr, PteIndex, index};
 use hvmmio::book3s::Hpte;
 use hvmmio::book3s::hpte::{HPTE_R_C, HPTE_R_R, HPTE_V_HVLOCK, HPTE_V_VALID};
 use hvmmio::book3s::insn::Direction;
@@ -134,7 +134,7 @@ fn vcpu_thread(shared: &Shared, seed: u64) -> Tally {
                     other => panic!("{other:?}"),
                 }
             }
-            _ => mmio_store(shared, &mut vcpu, (draw / 8 % PAGES as u64) as usize, &mut tally),
+            _ => mmio_store(shared, &mut vcpu, index(draw / 8 % PAGES as u64), &mut tally),
         }
     }
     tally
@@ -145,7 +145,7 @@ fn churn(shared: &Shared, mut at: [PteIndex; PAGES]) -> u64 {
     let mut removals = 0;
     let mut versions = [0_u64; PAGES];
     while shared.running() {
-        let page = (removals % PAGES as u64) as usize;
+        let page = index(removals % PAGES as u64);
         let published = &shared.pages[page];
         published.removal_begun.store(versions[page], Ordering::Release);
         shared.vm.h_remove(0, at[page], 0).unwrap();

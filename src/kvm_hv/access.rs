@@ -94,34 +94,47 @@ impl Vcpu {
     ///
     /// An exit to user space is returned, not handled: for a load, give the data to [`Vcpu::complete_load`].
     pub fn access(&mut self, vm: &Vm, access: &Access) -> Record {
-        let mut stages = StageLog::default();
+        let mut set = StageSet::EMPTY;
+        match self.attempt(vm, access, &mut set) {
+            Attempt::Done(outcome, cache) => self.record(vm, outcome, cache, StageLog::of(set)),
+            Attempt::Retry(reason) => self.retry(vm, access, reason, set),
+        }
+    }
+
+    /// The attempts after a first one that was retried for `reason`.
+    #[cold]
+    fn retry(&mut self, vm: &Vm, access: &Access, mut reason: RetryReason, first: StageSet) -> Record {
+        let mut stages = StageLog::of(first);
         let mut last: Option<Witness> = None;
         let mut same = 0;
         loop {
+            let witness = self.witness(vm, reason);
+            same = if last == Some(witness) { same + 1 } else { 1 };
+            last = Some(witness);
+            if same >= witness.patience() {
+                return self.record(vm, Outcome::RetriesForever(reason), CacheUse::None, stages);
+            }
+            if same > SAME_STATE {
+                std::thread::yield_now();
+            }
             let mut set = StageSet::EMPTY;
             let attempt = self.attempt(vm, access, &mut set);
             stages.push(set);
             match attempt {
                 Attempt::Done(outcome, cache) => return self.record(vm, outcome, cache, stages),
-                Attempt::Retry(reason) => {
-                    let witness = Witness {
-                        reason,
-                        generation: vm.generation(),
-                        mmu_seq: vm.mmu_seq(),
-                        hpte: self.fault.hpte,
-                        guest_r: self.fault.guest_r,
-                        cached: self.fault.cached.is_some(),
-                    };
-                    same = if last == Some(witness) { same + 1 } else { 1 };
-                    last = Some(witness);
-                    if same >= witness.patience() {
-                        return self.record(vm, Outcome::RetriesForever(reason), CacheUse::None, stages);
-                    }
-                    if same > SAME_STATE {
-                        std::thread::yield_now();
-                    }
-                }
+                Attempt::Retry(again) => reason = again,
             }
+        }
+    }
+
+    fn witness(&self, vm: &Vm, reason: RetryReason) -> Witness {
+        Witness {
+            reason,
+            generation: vm.generation(),
+            mmu_seq: vm.mmu_seq(),
+            hpte: self.fault.hpte,
+            guest_r: self.fault.guest_r,
+            cached: self.fault.cached.is_some(),
         }
     }
 

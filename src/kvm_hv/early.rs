@@ -123,7 +123,7 @@ impl Vcpu {
                 classifier.protection_fault_filled(&entry);
             }
         }
-        if no_hpte {
+        if no_hpte && self.classifier.is_some() {
             self.classify(ea, slb_v, mmio, cached.is_some());
         }
         let insn_loaded = mmio && !fault.fetch && self.msr & MSR_IR != 0;
@@ -172,7 +172,6 @@ impl Vcpu {
         page.is_none_or(|gpa| self.view.load().memslots.find(gpa.gfn(vm.page_shift())).is_none())
     }
 
-    #[inline]
     fn classify(&mut self, ea: EffectiveAddr, slb_v: u64, mmio: bool, hit: bool) {
         let Some(classifier) = &mut self.classifier else { return };
         if hit {

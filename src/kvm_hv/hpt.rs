@@ -176,7 +176,7 @@ impl Hpt {
 
     /// The group that begins at `first`, which [`Self::group_index`] gave: inside the table.
     #[inline]
-    fn group(&self, first: PteIndex) -> &[Slot; PTEG_ENTRIES as usize] {
+    fn group(&self, first: PteIndex) -> &[Slot; index(PTEG_ENTRIES)] {
         self.slots[index(first.0)..].first_chunk().expect("a group index lies eight entries before the table's end")
     }
 

@@ -151,6 +151,16 @@ impl Default for StageLog {
 }
 
 impl StageLog {
+    /// The log of an access that needed one attempt.
+    // Built as a whole: pieces stored one by one and then copied wider make the processor wait.
+    #[inline]
+    #[must_use]
+    pub const fn of(attempt: StageSet) -> Self {
+        let mut attempts = [StageSet::EMPTY; KEPT];
+        attempts[0] = attempt;
+        Self { attempts, len: 1 }
+    }
+
     /// Adds the stages of a finished attempt. Beyond the sixth the last place is overwritten;
     /// [`Self::len`] still counts.
     #[inline]

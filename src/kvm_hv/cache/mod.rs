@@ -235,7 +235,7 @@ impl MmioCache {
     }
 
     /// The slot that serves a fault, or `None` (`mmio_cache_search`). Tells the policy of a hit.
-    #[inline]
+    #[inline(always)]
     pub fn search(&mut self, ea: EffectiveAddr, slb_v: u64, generation: u64) -> Option<usize> {
         let slot = self.slots.find(ea, slb_v, generation)?;
         match &mut self.policy {

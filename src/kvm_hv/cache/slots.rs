@@ -47,12 +47,7 @@ impl Slots {
     pub(super) fn find(&self, ea: EffectiveAddr, slb_v: u64, generation: u64) -> Option<usize> {
         let serves = |entry: &CacheEntry| entry.serves(ea, slb_v, generation);
         match self {
-            Self::Inline { entries, len } => {
-                // All four without a branch: which of them serves is what a branch predictor cannot know.
-                let bits = entries.iter().rev().fold(0_u32, |bits, entry| bits << 1 | u32::from(serves(entry)));
-                let bits = bits & ((1 << *len) - 1);
-                (bits != 0).then(|| bits.trailing_zeros() as usize)
-            }
+            Self::Inline { entries, len } => entries[..*len].iter().position(serves),
             Self::Linear(entries) => entries.iter().position(serves),
             Self::Hashed { entries, by_key } => {
                 let slot = *by_key.get(&(generation, slb_v, ea.0 >> slb_base_shift(slb_v)))?;
