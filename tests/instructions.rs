@@ -90,8 +90,8 @@ fn lhbrx_bytes_01_80_are_0x8001_zero_extended_in_a_big_endian_guest() {
 fn lhbrx_every_byte_order_and_size_of_loads_and_stores_by_the_bytes_the_device_sees() {
     const BYTES: [u8; 8] = [0x81, 0x02, 0x83, 0x04, 0x85, 0x06, 0x87, 0x08];
     // Each column: value of the first n bytes read big-endian, then little-endian.
-    let sizes: [(usize, u64, u64, [&str; 2], Option<[&str; 2]>); 4] = [
-        (1, 0x81, 0x81, ["lbz", "stb"], None),
+    let sizes = [
+        (1, 0x81_u64, 0x81_u64, ["lbz", "stb"], None),
         (2, 0x8102, 0x0281, ["lhz", "sth"], Some(["lhbrx", "sthbrx"])),
         (4, 0x8102_8304, 0x0483_0281, ["lwz", "stw"], Some(["lwbrx", "stwbrx"])),
         (8, 0x8102_8304_8506_8708, 0x0887_0685_0483_0281, ["ld", "std"], Some(["ldbrx", "stdbrx"])),
