@@ -5,11 +5,11 @@ use std::process::Command;
 
 use hvmmio::workload::fio::{FioError, JobFile, Requests};
 
-mod common;
 mod fio_texts;
+mod skip;
 
-use common::skipped;
 use fio_texts::TEXTS;
+use skip::skipped;
 
 const EXAMPLES: &str = "/usr/share/doc/fio/examples";
 

@@ -9,7 +9,7 @@ fn peak_kib() -> Option<u64> {
     line.trim().trim_end_matches(" kB").parse().ok()
 }
 
-mod common;
+mod skip;
 
 #[test]
 fn one_vcpu_with_an_order_18_table_stays_within_32_mib() {
@@ -19,6 +19,6 @@ fn one_vcpu_with_an_order_18_table_stays_within_32_mib() {
     assert!(run.accesses > 300_000);
     match peak_kib() {
         Some(peak) => assert!(peak <= 32 << 10, "{peak} KiB"),
-        None => common::skipped("/proc/self/status does not tell the resident size"),
+        None => skip::skipped("/proc/self/status does not tell the resident size"),
     }
 }

@@ -11,6 +11,7 @@ use crate::book3s::{HashKey, Hpte, PageSizes};
 
 use super::early::{EarlyStep, Fault};
 use super::full::FullStep;
+use super::lock::set_rc;
 use super::outcome::{CacheUse, Interrupt, Outcome, Record, RetryReason};
 use super::stage::{Stage, StageLog, StageSet};
 use super::vcpu::Vcpu;
@@ -46,15 +47,34 @@ impl Access {
 
 /// Attempts that saw the same state, one after another, before an access counts as retrying for ever.
 const SAME_STATE: u32 = 3;
+/// The same where only another thread's work can be the reason: that ends, but the thread may not be running now.
+const WAITING: u32 = 1 << 20;
 
 /// What an attempt that was retried saw: equal twice in a row means that nothing moved in between.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Witness {
     reason: RetryReason,
     generation: u64,
+    /// Page-out and another vCPU's page-in can restore every word in between.
+    mmu_seq: u64,
     hpte: Hpte,
     guest_r: u64,
     cached: bool,
+}
+
+impl Witness {
+    /// Attempts after which it is believed. An entry that changes between two looks at the table is changed by another
+    /// thread; a doubleword out of the cache (H4), an instruction word, a PP value stay as they are.
+    const fn patience(&self) -> u32 {
+        match self.reason {
+            RetryReason::ValidByNow if self.cached => SAME_STATE,
+            RetryReason::FetchFailed | RetryReason::DirectionMismatch | RetryReason::Mapped => SAME_STATE,
+            RetryReason::ValidByNow
+            | RetryReason::HpteDisappeared
+            | RetryReason::HpteChanged
+            | RetryReason::InvalidationInProgress => WAITING,
+        }
+    }
 }
 
 /// How one attempt ended.
@@ -74,31 +94,47 @@ impl Vcpu {
     ///
     /// An exit to user space is returned, not handled: for a load, give the data to [`Vcpu::complete_load`].
     pub fn access(&mut self, vm: &Vm, access: &Access) -> Record {
-        let mut stages = StageLog::default();
+        let mut set = StageSet::EMPTY;
+        match self.attempt(vm, access, &mut set) {
+            Attempt::Done(outcome, cache) => self.record(vm, outcome, cache, StageLog::of(set)),
+            Attempt::Retry(reason) => self.retry(vm, access, reason, set),
+        }
+    }
+
+    /// The attempts after a first one that was retried for `reason`.
+    #[cold]
+    fn retry(&mut self, vm: &Vm, access: &Access, mut reason: RetryReason, first: StageSet) -> Record {
+        let mut stages = StageLog::of(first);
         let mut last: Option<Witness> = None;
         let mut same = 0;
         loop {
+            let witness = self.witness(vm, reason);
+            same = if last == Some(witness) { same + 1 } else { 1 };
+            last = Some(witness);
+            if same >= witness.patience() {
+                return self.record(vm, Outcome::RetriesForever(reason), CacheUse::None, stages);
+            }
+            if same > SAME_STATE {
+                std::thread::yield_now();
+            }
             let mut set = StageSet::EMPTY;
             let attempt = self.attempt(vm, access, &mut set);
             stages.push(set);
             match attempt {
                 Attempt::Done(outcome, cache) => return self.record(vm, outcome, cache, stages),
-                Attempt::Retry(reason) => {
-                    let witness = Witness {
-                        reason,
-                        generation: vm.generation(),
-                        hpte: self.fault.hpte,
-                        guest_r: self.fault.guest_r,
-                        cached: self.fault.cached.is_some(),
-                    };
-                    same = if last == Some(witness) { same + 1 } else { 1 };
-                    last = Some(witness);
-                    if same >= SAME_STATE {
-                        return self.record(vm, Outcome::RetriesForever(reason), CacheUse::None, stages);
-                    }
-                    std::hint::spin_loop();
-                }
+                Attempt::Retry(again) => reason = again,
             }
+        }
+    }
+
+    fn witness(&self, vm: &Vm, reason: RetryReason) -> Witness {
+        Witness {
+            reason,
+            generation: vm.generation(),
+            mmu_seq: vm.mmu_seq(),
+            hpte: self.fault.hpte,
+            guest_r: self.fault.guest_r,
+            cached: self.fault.cached.is_some(),
         }
     }
 
@@ -110,7 +146,7 @@ impl Vcpu {
         Record { outcome, cache, stages, ram_as_mmio }
     }
 
-    #[inline]
+    #[inline(always)]
     fn attempt(&mut self, vm: &Vm, access: &Access, stages: &mut StageSet) -> Attempt {
         let Some(slb_v) = self.slb.lookup(access.ea) else {
             stages.add(Stage::Reflect);
@@ -131,7 +167,7 @@ impl Vcpu {
         if cause & (DSISR_NOHPTE | DSISR_PROTFAULT) == 0 {
             return Self::reflect(&fault, fault.dsisr, CacheUse::None, stages);
         }
-        match self.early(vm, &fault, &key, stages) {
+        match self.early(vm, &fault, || key, stages) {
             EarlyStep::Retry(reason) => {
                 stages.add(Stage::GuestEntry);
                 Attempt::Retry(reason)
@@ -139,7 +175,7 @@ impl Vcpu {
             EarlyStep::Reflect { status } => Self::reflect(&fault, status, CacheUse::None, stages),
             EarlyStep::Host { .. } => {
                 stages.add(Stage::HostEntry);
-                let step = self.full_fault(vm, &fault, access.insn, stages);
+                let step = self.full(vm, &fault, access.insn, stages);
                 stages.add(Stage::GuestEntry);
                 match step {
                     FullStep::Done { handler, gpa, cache } => Attempt::Done(Outcome::Kernel { handler, gpa }, cache),
@@ -152,6 +188,7 @@ impl Vcpu {
         }
     }
 
+    #[inline]
     fn reflect(fault: &Fault, dsisr: u32, cache: CacheUse, stages: &mut StageSet) -> Attempt {
         stages.add(Stage::Reflect);
         stages.add(Stage::GuestEntry);
@@ -177,8 +214,8 @@ impl Vcpu {
         }
         let rc = if access.direction == Direction::Store { HPTE_R_R | HPTE_R_C } else { HPTE_R_R };
         let Some((slot, rev)) = hpt.entry(index) else { return Hardware::Fault(DSISR_NOHPTE) };
-        if hpte.r & rc != rc {
-            slot.r.fetch_or(rc.to_be(), Ordering::AcqRel);
+        if hpte.r & rc != rc && !set_rc(&slot.v, &slot.r, hpte.v, rc) {
+            return Hardware::Fault(DSISR_NOHPTE);
         }
         let bytes = PageSizes::of_hpte(hpte.v, hpte.r).map_or(1 << 12, |sizes| sizes.actual.bytes());
         let guest_r = rev.guest_rpte.load(Ordering::Relaxed);

@@ -58,12 +58,18 @@ pub enum EarlyStep {
 impl Vcpu {
     /// The early handler. What the full handler needs stays in the vCPU.
     pub fn early_fault(&mut self, vm: &Vm, fault: &Fault, stages: &mut StageSet) -> EarlyStep {
-        let key = HashKey::new(fault.ea, fault.slb_v);
-        self.early(vm, fault, &key, stages)
+        self.early(vm, fault, || HashKey::new(fault.ea, fault.slb_v), stages)
     }
 
-    #[inline]
-    pub(super) fn early(&mut self, vm: &Vm, fault: &Fault, key: &HashKey, stages: &mut StageSet) -> EarlyStep {
+    /// `key` gives what the HPT search looks for; a hit does not ask it.
+    #[inline(always)]
+    pub(super) fn early(
+        &mut self,
+        vm: &Vm,
+        fault: &Fault,
+        key: impl FnOnce() -> HashKey,
+        stages: &mut StageSet,
+    ) -> EarlyStep {
         let &Fault { ea, slb_v, .. } = fault;
         let no_hpte = fault.dsisr & DSISR_NOHPTE != 0;
         self.miss_class = None;
@@ -82,7 +88,7 @@ impl Vcpu {
             None => {
                 stages.add(Stage::HptSearch);
                 let accept = if no_hpte { HPTE_V_VALID | HPTE_V_ABSENT } else { HPTE_V_VALID };
-                let Some(found) = self.view.load().hpt.find_lock(key, accept) else {
+                let Some(found) = self.view.load().hpt.find_lock(&key(), accept) else {
                     stages.add(Stage::HptSearchSecondary);
                     return if no_hpte {
                         EarlyStep::Reflect { status: fault.dsisr }
@@ -117,7 +123,7 @@ impl Vcpu {
                 classifier.protection_fault_filled(&entry);
             }
         }
-        if no_hpte {
+        if no_hpte && self.classifier.is_some() {
             self.classify(ea, slb_v, mmio, cached.is_some());
         }
         let insn_loaded = mmio && !fault.fetch && self.msr & MSR_IR != 0;
@@ -166,7 +172,6 @@ impl Vcpu {
         page.is_none_or(|gpa| self.view.load().memslots.find(gpa.gfn(vm.page_shift())).is_none())
     }
 
-    #[inline]
     fn classify(&mut self, ea: EffectiveAddr, slb_v: u64, mmio: bool, hit: bool) {
         let Some(classifier) = &mut self.classifier else { return };
         if hit {

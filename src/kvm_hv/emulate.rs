@@ -14,7 +14,7 @@ use super::vcpu::{PendingLoad, Vcpu};
 use super::vm::Vm;
 
 impl Vcpu {
-    #[inline]
+    #[inline(always)]
     pub(super) fn emulate(
         &mut self,
         vm: &Vm,
@@ -60,7 +60,7 @@ impl Vcpu {
     }
 
     /// A valid integer access: form the value, ask the bus, exit if nobody takes it.
-    #[inline]
+    #[inline(always)]
     fn access_device(
         &mut self,
         access: &Access,
@@ -112,6 +112,7 @@ impl Vcpu {
     }
 
     /// EMULATE_FAIL: the guest gets a data storage interrupt, the PC stays.
+    #[cold]
     fn fail(&self, vm: &Vm, is_store: bool, cache: CacheUse) -> FullStep {
         let store = match vm.behaviour().issstore_on_failure {
             IssstoreOnFailure::Stale => self.mmio_is_write,

@@ -9,7 +9,7 @@ use crate::book3s::hpte::{HPTE_R_C, HPTE_R_KEY_HI, HPTE_R_PP0, HPTE_R_R, HPTE_V_
 use super::access::Fetch;
 use super::early::Fault;
 use super::hpt::{Hpt, Revmap, Slot};
-use super::lock::{lock_hpte, lock_rmap, unlock_hpte, unlock_rmap, write_locked};
+use super::lock::{invalidate, lock_hpte, lock_rmap, unlock_hpte, unlock_rmap};
 use super::memslot::{HOST_PRESENT, Memslot};
 use super::outcome::{CacheUse, Handler, MmioExit, RetryReason};
 use super::page_out::page_base;
@@ -58,38 +58,54 @@ impl Vcpu {
     ///
     /// `insn` is what a fetch at the guest's PC gives now: it may differ from what caused the fault.
     pub fn full_fault(&mut self, vm: &Vm, fault: &Fault, insn: Fetch, stages: &mut StageSet) -> FullStep {
-        let FaultState { cached, hpte, .. } = self.fault;
-        if let Some(entry) = cached.and_then(|slot| self.cache.entry(slot)) {
-            stages.add(Stage::GenerationRecheck);
-            if entry.generation == vm.generation() {
-                let gpa = physical(hpte.v, entry.guest_r, fault);
-                return self.emulate(vm, fault, gpa, insn, CacheUse::Hit, stages);
-            }
-        }
-        match self.look_again(vm, fault, stages) {
-            Ok(gpa) => self.emulate(vm, fault, gpa, insn, CacheUse::Miss(self.miss_class), stages),
-            Err(reason) => FullStep::Retry(reason),
-        }
+        self.full(vm, fault, insn, stages)
     }
 
-    /// Locks the HPTE a second time and searches the memslots: the address to emulate at, or why to retry.
-    fn look_again(&mut self, vm: &Vm, fault: &Fault, stages: &mut StageSet) -> Result<GuestPhysAddr, RetryReason> {
-        stages.add(Stage::HpteLockSecond);
+    // Always inline, like `early` and `emulate`: the set of stages then lives in a register. Through a pointer each
+    // stage waits for the store of the one before.
+    #[inline(always)]
+    pub(super) fn full(&mut self, vm: &Vm, fault: &Fault, insn: Fetch, stages: &mut StageSet) -> FullStep {
+        let (gpa, cache) = match self.trusted_hit(vm, fault, stages) {
+            Some(gpa) => (gpa, CacheUse::Hit),
+            None => {
+                let (looked, went) = self.look_again(vm, fault);
+                stages.merge(went);
+                match looked {
+                    Ok(gpa) => (gpa, CacheUse::Miss(self.miss_class)),
+                    Err(reason) => return FullStep::Retry(reason),
+                }
+            }
+        };
+        self.emulate(vm, fault, gpa, insn, cache, stages)
+    }
+
+    /// The address of a hit, if the generation is still the one its entry is tagged with.
+    #[inline]
+    fn trusted_hit(&self, vm: &Vm, fault: &Fault, stages: &mut StageSet) -> Option<GuestPhysAddr> {
+        let entry = self.cache.entry(self.fault.cached?)?;
+        stages.add(Stage::GenerationRecheck);
+        (entry.generation == vm.generation()).then(|| physical(self.fault.hpte.v, entry.guest_r, fault))
+    }
+
+    /// Locks the HPTE a second time and searches the memslots: the address to emulate at, or why to retry; and the
+    /// stages that took.
+    fn look_again(&mut self, vm: &Vm, fault: &Fault) -> (Result<GuestPhysAddr, RetryReason>, StageSet) {
+        let mut stages = StageSet::EMPTY.with(Stage::HpteLockSecond);
         let FaultState { index, hpte: seen, .. } = self.fault;
         let view = self.view.load();
-        let (slot, rev) = view.hpt.entry(index).ok_or(RetryReason::HpteChanged)?;
+        let Some((slot, rev)) = view.hpt.entry(index) else { return (Err(RetryReason::HpteChanged), stages) };
         let v = lock_hpte(&slot.v);
         let now = Hpte { v, r: slot.read_r() };
         let guest_r = rev.guest_rpte.load(Ordering::Relaxed);
         unlock_hpte(&slot.v, v);
         if now != seen {
-            return Err(RetryReason::HpteChanged);
+            return (Err(RetryReason::HpteChanged), stages);
         }
         stages.add(Stage::MemslotSearch);
         let gpa = physical(now.v, guest_r, fault);
-        let Some(memslot) = view.memslots.find(gpa.gfn(vm.page_shift())) else { return Ok(gpa) };
+        let Some(memslot) = view.memslots.find(gpa.gfn(vm.page_shift())) else { return (Ok(gpa), stages) };
         stages.add(Stage::PageIn);
-        Err(MapRam { vm, hpt: &view.hpt, memslot, slot, rev, index, seen, guest_r }.map(gpa))
+        (Err(MapRam { vm, hpt: &view.hpt, memslot, slot, rev, index, seen, guest_r }.map(gpa)), stages)
     }
 }
 
@@ -113,6 +129,7 @@ struct MapRam<'a> {
 }
 
 impl MapRam<'_> {
+    #[cold]
     fn map(&self, gpa: GuestPhysAddr) -> RetryReason {
         let Some(sizes) = PageSizes::of_hpte(self.seen.v, self.guest_r) else { return RetryReason::HpteChanged };
         let shift = self.vm.page_shift();
@@ -149,7 +166,7 @@ impl MapRam<'_> {
         if v & HPTE_V_VALID != 0 {
             // It was valid (a protection fault): invalidate first, and lose no R or C that hardware set.
             unlock_rmap(rmap, word);
-            write_locked(&self.slot.v, v & !HPTE_V_VALID | HPTE_V_ABSENT);
+            invalidate(&self.slot.v, v & !HPTE_V_VALID | HPTE_V_ABSENT);
             r |= self.slot.read_r() & (HPTE_R_R | HPTE_R_C);
         } else {
             let word = add_to_chain(self.hpt, word, self.index);

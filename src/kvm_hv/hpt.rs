@@ -174,10 +174,10 @@ impl Hpt {
         &self.rev
     }
 
+    /// The group that begins at `first`, which [`Self::group_index`] gave: inside the table.
     #[inline]
-    fn group(&self, group: u64) -> &[Slot] {
-        let first = index(group * PTEG_ENTRIES);
-        &self.slots[first..first + index(PTEG_ENTRIES)]
+    fn group(&self, first: PteIndex) -> &[Slot; index(PTEG_ENTRIES)] {
+        self.slots[index(first.0)..].first_chunk().expect("a group index lies eight entries before the table's end")
     }
 
     /// First index of the primary or the secondary group of `key`.
@@ -194,7 +194,7 @@ impl Hpt {
         let mut value = key.value;
         for secondary in [false, true] {
             let base = self.group_index(key, secondary);
-            for (i, slot) in self.group(base.0 / PTEG_ENTRIES).iter().enumerate() {
+            for (i, slot) in self.group(base).iter().enumerate() {
                 // Racy read first, then again under the lock with the base page size.
                 let v = read_v(&slot.v);
                 if v & accept == 0 || v & key.mask != value {
@@ -220,13 +220,14 @@ impl Hpt {
     #[must_use]
     pub fn find_valid(&self, key: &HashKey) -> Option<(PteIndex, Hpte)> {
         let mask = key.mask | HPTE_V_VALID;
+        let mask_in_memory = mask.to_be();
         for secondary in [false, true] {
             let base = self.group_index(key, secondary);
             let h = if secondary { crate::book3s::hpte::HPTE_V_SECONDARY } else { 0 };
             let value = key.value | HPTE_V_VALID | h;
-            for (i, slot) in self.group(base.0 / PTEG_ENTRIES).iter().enumerate() {
-                let v = u64::from_be(slot.v.load(Ordering::Relaxed));
-                if v & mask == value {
+            let value_in_memory = value.to_be();
+            for (i, slot) in self.group(base).iter().enumerate() {
+                if slot.v.load(Ordering::Relaxed) & mask_in_memory == value_in_memory {
                     let hpte = Hpte { v: read_v(&slot.v) & !HPTE_V_HVLOCK, r: slot.read_r() };
                     let same_base =
                         PageSizes::of_hpte(hpte.v, hpte.r).is_some_and(|s| s.base.shift() == key.base_shift);

@@ -4,10 +4,10 @@ use std::sync::atomic::Ordering;
 
 use crate::addr::{Gfn, GuestPhysAddr, KeyOnPageOut, PteIndex};
 use crate::book3s::PageSizes;
-use crate::book3s::hpte::{HPTE_R_C, HPTE_R_KEY, HPTE_R_R, HPTE_R_RPN, HPTE_V_ABSENT, HPTE_V_HVLOCK, HPTE_V_VALID};
+use crate::book3s::hpte::{HPTE_R_C, HPTE_R_KEY, HPTE_R_R, HPTE_R_RPN, HPTE_V_ABSENT, HPTE_V_VALID};
 
 use super::hpt::Hpt;
-use super::lock::{lock_hpte, lock_rmap, read_v, try_lock_hpte, unlock_hpte, unlock_rmap, wait_unlocked, write_locked};
+use super::lock::{invalidate, lock_hpte, lock_ring_head, read_v, unlock_hpte, unlock_rmap};
 use super::memslot::{HOST_ABSENT, HOST_PRESENT, Memslot};
 use super::rmap::{RMAP_INDEX, RMAP_PRESENT, RMAP_RC_SHIFT, remove_from_chain};
 use super::vm::Vm;
@@ -65,32 +65,22 @@ impl Vm {
         });
     }
 
-    /// Unmaps all HPTEs of one page. Waiting for HVLOCK under the rmap lock could deadlock with a thread that
-    /// holds HVLOCK and waits for the rmap lock, so a failed try lets the rmap lock go first.
+    /// Unmaps all HPTEs of one page, one after another from the head of its ring.
     fn unmap_rmapp(&self, hpt: &Hpt, slot: &Memslot, gfn: Gfn) -> u64 {
         let Some(rmap) = slot.rmap(gfn) else { return 0 };
-        let mut unmapped = 0;
-        loop {
-            let word = lock_rmap(rmap);
-            if word & RMAP_PRESENT == 0 {
-                unlock_rmap(rmap, word);
-                return unmapped;
-            }
+        let head = |word: u64| {
             let at = PteIndex(word & RMAP_INDEX);
-            let Some(entry) = hpt.slot(at) else {
-                unlock_rmap(rmap, word);
-                return unmapped;
-            };
-            let Some(v) = try_lock_hpte(&entry.v, HPTE_V_HVLOCK) else {
-                unlock_rmap(rmap, word);
-                wait_unlocked(&entry.v);
-                continue;
-            };
+            let entry = if word & RMAP_PRESENT != 0 { hpt.slot(at) } else { None };
+            entry.map(|entry| ((at, entry), &entry.v))
+        };
+        let mut unmapped = 0;
+        while let Ok(((at, entry), v, word)) = lock_ring_head(rmap, head) {
             let (v, word) = self.unmap_hpte(hpt, slot, gfn, at, v, word);
             unlock_rmap(rmap, word);
             unlock_hpte(&entry.v, v);
             unmapped += 1;
         }
+        unmapped
     }
 
     /// Unmaps one locked HPTE (`kvmppc_unmap_hpte`); returns its first doubleword and the reverse-map word.
@@ -104,7 +94,7 @@ impl Vm {
             return (v, rmap);
         }
         let v = v & !HPTE_V_VALID | HPTE_V_ABSENT;
-        write_locked(&entry.v, v);
+        invalidate(&entry.v, v);
         let mut r = entry.read_r();
         if self.behaviour().key_on_page_out == KeyOnPageOut::Cleared {
             r &= !HPTE_R_KEY;

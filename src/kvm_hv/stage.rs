@@ -97,6 +97,12 @@ impl StageSet {
         self.0 |= 1 << stage as u8;
     }
 
+    /// Adds all stages of another set.
+    #[inline]
+    pub const fn merge(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+
     /// The set with one stage more.
     #[must_use]
     pub const fn with(mut self, stage: Stage) -> Self {
@@ -145,6 +151,16 @@ impl Default for StageLog {
 }
 
 impl StageLog {
+    /// The log of an access that needed one attempt.
+    // Built as a whole: pieces stored one by one and then copied wider make the processor wait.
+    #[inline]
+    #[must_use]
+    pub const fn of(attempt: StageSet) -> Self {
+        let mut attempts = [StageSet::EMPTY; KEPT];
+        attempts[0] = attempt;
+        Self { attempts, len: 1 }
+    }
+
     /// Adds the stages of a finished attempt. Beyond the sixth the last place is overwritten;
     /// [`Self::len`] still counts.
     #[inline]

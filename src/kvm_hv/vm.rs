@@ -11,6 +11,7 @@ use crate::addr::{GenerationOnNewHpt, Gfn, GuestPhysAddr, KernelBehaviour, KeyOn
 use crate::io::{HostPage, IoSpace};
 
 use super::hpt::{Hpt, HptError};
+use super::lock::{bump_generation, read_generation};
 use super::memslot::{DirtyLog, Memslot, MemslotError, Memslots};
 
 /// Why a VM could not be made or changed.
@@ -129,13 +130,13 @@ impl Vm {
     #[inline]
     #[must_use]
     pub fn generation(&self) -> u64 {
-        self.mmio_update.load(Ordering::Acquire)
+        read_generation(&self.mmio_update)
     }
 
     /// `atomic64_inc(&kvm->arch.mmio_update)`.
     #[inline]
     pub(super) fn bump_generation(&self) {
-        self.mmio_update.fetch_add(1, Ordering::AcqRel);
+        bump_generation(&self.mmio_update);
     }
 
     #[inline]

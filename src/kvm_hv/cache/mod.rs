@@ -180,7 +180,8 @@ impl CacheEntry {
     #[inline]
     #[must_use]
     pub const fn serves(&self, ea: EffectiveAddr, slb_v: u64, generation: u64) -> bool {
-        self.generation == generation && self.slb_v == slb_v && self.ea.0 >> self.base_shift == ea.0 >> self.base_shift
+        let differing = (self.generation ^ generation) | (self.slb_v ^ slb_v) | (self.ea.0 ^ ea.0) >> self.base_shift;
+        differing == 0
     }
 
     /// Page number in the segment's base page size.
@@ -234,7 +235,7 @@ impl MmioCache {
     }
 
     /// The slot that serves a fault, or `None` (`mmio_cache_search`). Tells the policy of a hit.
-    #[inline]
+    #[inline(always)]
     pub fn search(&mut self, ea: EffectiveAddr, slb_v: u64, generation: u64) -> Option<usize> {
         let slot = self.slots.find(ea, slb_v, generation)?;
         match &mut self.policy {

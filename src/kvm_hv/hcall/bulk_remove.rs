@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use crate::addr::PteIndex;
 use crate::book3s::hpte::{HPTE_R_C, HPTE_R_R, HPTE_V_ABSENT, HPTE_V_AVPN_B, HPTE_V_HVLOCK, HPTE_V_VALID, Hpte};
 use crate::kvm_hv::hpt::Slot;
-use crate::kvm_hv::lock::{lock_hpte, read_v, try_lock_hpte, unlock_hpte, write_locked};
+use crate::kvm_hv::lock::{invalidate, lock_hpte, read_v, try_lock_hpte, unlock_hpte};
 use crate::kvm_hv::vm::{View, Vm};
 
 use super::HcallError;
@@ -99,7 +99,7 @@ impl Vm {
                 }
             } else {
                 args[2 * *next] = answer(SUCCESS, request);
-                write_locked(&slot.v, v & !HPTE_V_VALID);
+                invalidate(&slot.v, v & !HPTE_V_VALID);
                 debug_assert!(read_v(&slot.v) & HPTE_V_HVLOCK != 0);
                 batch.held[batch.len] = Some((*next, slot, v));
                 batch.len += 1;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use crate::addr::PteIndex;
 use crate::book3s::PageSizes;
 use crate::book3s::hpte::{HPTE_R_C, HPTE_R_R, HPTE_V_ABSENT, HPTE_V_VALID};
-use crate::kvm_hv::lock::{lock_hpte, lock_rmap, unlock_hpte, unlock_rmap, write_locked};
+use crate::kvm_hv::lock::{invalidate, lock_hpte, lock_rmap, unlock_hpte, unlock_rmap};
 use crate::kvm_hv::page_out::page_base;
 use crate::kvm_hv::rmap::RMAP_REFERENCED;
 use crate::kvm_hv::vm::{View, Vm};
@@ -51,7 +51,7 @@ impl Vm {
         rev.guest_rpte.store(guest_r & !bit, Ordering::Relaxed);
         if v & HPTE_V_VALID != 0 {
             // Absent while it is looked at, so that hardware cannot set the bit in between.
-            write_locked(&slot.v, v & !HPTE_V_VALID | HPTE_V_ABSENT);
+            invalidate(&slot.v, v & !HPTE_V_VALID | HPTE_V_ABSENT);
             let r = slot.read_r();
             guest_r |= r & (HPTE_R_R | HPTE_R_C);
             if r & bit != 0 {

@@ -7,7 +7,7 @@ use crate::book3s::hpte::{
     HPTE_R_C, HPTE_R_KEY_HI, HPTE_R_KEY_LO, HPTE_R_N, HPTE_R_PP, HPTE_R_PP0, HPTE_R_PROTECTION, HPTE_R_R,
     HPTE_V_ABSENT, HPTE_V_AVPN_B, HPTE_V_VALID, Hpte, is_writable, make_readonly,
 };
-use crate::kvm_hv::lock::{lock_hpte, unlock_hpte, write_locked};
+use crate::kvm_hv::lock::{invalidate, lock_hpte, unlock_hpte};
 use crate::kvm_hv::vm::Vm;
 
 use super::{HcallError, flags};
@@ -56,7 +56,7 @@ impl Vm {
             }
             if r != old_r {
                 // Not valid while it changes, and R and C that hardware set meanwhile are kept.
-                write_locked(&slot.v, v & !HPTE_V_VALID | HPTE_V_ABSENT);
+                invalidate(&slot.v, v & !HPTE_V_VALID | HPTE_V_ABSENT);
                 slot.write_r(r | slot.read_r() & (HPTE_R_R | HPTE_R_C));
             }
         }

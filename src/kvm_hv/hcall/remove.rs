@@ -6,7 +6,7 @@ use crate::addr::PteIndex;
 use crate::book3s::PageSizes;
 use crate::book3s::hpte::{HPTE_GR_RESERVED, HPTE_R_C, HPTE_R_R, HPTE_V_ABSENT, HPTE_V_AVPN_B, HPTE_V_VALID, Hpte};
 use crate::kvm_hv::hpt::{Hpt, Revmap};
-use crate::kvm_hv::lock::{lock_hpte, lock_rmap, unlock_hpte, unlock_rmap, write_locked};
+use crate::kvm_hv::lock::{invalidate, lock_hpte, lock_rmap, unlock_hpte, unlock_rmap};
 use crate::kvm_hv::memslot::Memslots;
 use crate::kvm_hv::page_out::page_base;
 use crate::kvm_hv::rmap::{RMAP_RC_SHIFT, remove_from_chain};
@@ -35,7 +35,7 @@ impl Vm {
             return Err(HcallError::NotFound);
         }
         if v & HPTE_V_VALID != 0 {
-            write_locked(&slot.v, v & !HPTE_V_VALID);
+            invalidate(&slot.v, v & !HPTE_V_VALID);
             // Hardware sets R and C until the invalidate is done, so the doubleword is read again after it.
             self.unlink(&view.hpt, &view.memslots, at, rev, Hpte { v, r: slot.read_r() });
         }
