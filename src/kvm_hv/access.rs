@@ -138,7 +138,7 @@ impl Vcpu {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn record(&mut self, vm: &Vm, outcome: Outcome, cache: CacheUse, stages: StageLog) -> Record {
         // Only a hit can be wrong about this: a miss has just searched the memslots.
         let ram_as_mmio = cache == CacheUse::Hit
@@ -196,7 +196,7 @@ impl Vcpu {
     }
 
     /// Translation by hardware: VALID entries only, protection and key on the host's doubleword, R and C set.
-    #[inline]
+    #[inline(always)]
     fn hardware(&mut self, access: &Access, slb_v: u64, key: &HashKey) -> Hardware {
         let storage_key = self.storage_key(slb_v);
         let amr = self.amr;
