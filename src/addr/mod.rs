@@ -1,6 +1,7 @@
 //! Addresses as newtypes, and [`KernelBehaviour`], the table of named switches.
 
 mod behaviour;
+mod named;
 mod types;
 
 pub use behaviour::{
@@ -8,4 +9,5 @@ pub use behaviour::{
     IssstoreOnFailure, KernelBehaviour, KeyOnMemslotDelete, KeyOnPageOut, Preset, ReservedPp, SwitchError, SwitchInfo,
     ZoneLookup,
 };
+pub(crate) use named::named;
 pub use types::{EffectiveAddr, Gfn, GuestPhysAddr, Port, PteIndex, Vsid, index};

@@ -2,79 +2,56 @@
 
 use std::fmt;
 
-macro_rules! stages {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal),+ $(,)?) => {
-        /// One stage of the path, named after what the kernel (or hardware) does there.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        #[repr(u8)]
-        pub enum Stage {
-            $($(#[doc = $doc])+ $variant),+
-        }
+use crate::addr::named;
 
-        impl Stage {
-            /// Every stage, in the order an access meets them.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-
-            /// Name used in machine models and reports.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name),+ }
-            }
-
-            /// What happens in it.
-            #[must_use]
-            pub const fn doc(self) -> &'static str {
-                match self { $(Self::$variant => concat!($($doc),+)),+ }
-            }
-        }
-    };
-}
-
-stages! {
-    /// Hardware translates through SLB and a VALID HPTE: plain RAM, no hypervisor.
-    Ram = "ram",
-    /// Hypervisor data storage interrupt: guest to real-mode handler (`kvmppc_hdsi`).
-    GuestExit = "guest-exit",
-    /// MMIO HPTE cache asked (`mmio_cache_search`).
-    CacheSearch = "cache-search",
-    /// Software search of the primary group (`kvmppc_hv_find_lock_hpte`).
-    HptSearch = "hpt-search",
-    /// Software search of the secondary group (`kvmppc_hv_find_lock_hpte`).
-    HptSearchSecondary = "hpt-search-secondary",
-    /// First HVLOCK taken, both doublewords and `guest_rpte` read, lock released.
-    HpteLockFirst = "hpte-lock-first",
-    /// PP, Ks/Kp, N, G and the storage key checked on the guest's doubleword.
-    Permission = "permission",
-    /// A cache entry filled (`next_mmio_cache_entry`).
-    CacheFill = "cache-fill",
-    /// Instruction word loaded by the early exit path (return value -2).
-    InsnLoad = "insn-load",
-    /// From real mode to the host kernel's exit handler (`kvmppc_handle_exit_hv`).
-    HostEntry = "host-entry",
-    /// Generation read again before a hit is trusted.
-    GenerationRecheck = "generation-recheck",
-    /// Second HVLOCK taken and the entry compared with what the early handler saw.
-    HpteLockSecond = "hpte-lock-second",
-    /// Memslots searched (`gfn_to_memslot`).
-    MemslotSearch = "memslot-search",
-    /// RAM page brought in and mapped VALID.
-    PageIn = "page-in",
-    /// KVM_FAST_MMIO_BUS asked (stores only).
-    FastBus = "fast-bus",
-    /// Instruction word checked and decoded, value formed (`kvmppc_emulate_loadstore`).
-    Decode = "decode",
-    /// KVM_MMIO_BUS searched (`kvm_io_bus_write`, `kvm_io_bus_read`).
-    MmioBus = "mmio-bus",
-    /// An eventfd signalled (`ioeventfd_write`).
-    EventfdSignal = "eventfd-signal",
-    /// A write put into the coalesced ring (`coalesced_mmio_write`).
-    CoalescedWrite = "coalesced-write",
-    /// Exit to user space and back (KVM_EXIT_MMIO), without the device model's own work.
-    UserExit = "user-exit",
-    /// Interrupt delivered to the guest instead of emulation.
-    Reflect = "reflect",
-    /// Back into the guest (`kvmppc_run_vcpu`, `__kvmppc_vcore_entry`).
-    GuestEntry = "guest-entry",
+named! {
+    /// One stage of the path, named after what the kernel (or hardware) does there, in the order an access meets them.
+    pub enum Stage {
+        /// Hardware translates through SLB and a VALID HPTE: plain RAM, no hypervisor.
+        Ram = "ram",
+        /// Hypervisor data storage interrupt: guest to real-mode handler (`kvmppc_hdsi`).
+        GuestExit = "guest-exit",
+        /// MMIO HPTE cache asked (`mmio_cache_search`).
+        CacheSearch = "cache-search",
+        /// Software search of the primary group (`kvmppc_hv_find_lock_hpte`).
+        HptSearch = "hpt-search",
+        /// Software search of the secondary group (`kvmppc_hv_find_lock_hpte`).
+        HptSearchSecondary = "hpt-search-secondary",
+        /// First HVLOCK taken, both doublewords and `guest_rpte` read, lock released.
+        HpteLockFirst = "hpte-lock-first",
+        /// PP, Ks/Kp, N, G and the storage key checked on the guest's doubleword.
+        Permission = "permission",
+        /// A cache entry filled (`next_mmio_cache_entry`).
+        CacheFill = "cache-fill",
+        /// Instruction word loaded by the early exit path (return value -2).
+        InsnLoad = "insn-load",
+        /// From real mode to the host kernel's exit handler (`kvmppc_handle_exit_hv`).
+        HostEntry = "host-entry",
+        /// Generation read again before a hit is trusted.
+        GenerationRecheck = "generation-recheck",
+        /// Second HVLOCK taken and the entry compared with what the early handler saw.
+        HpteLockSecond = "hpte-lock-second",
+        /// Memslots searched (`gfn_to_memslot`).
+        MemslotSearch = "memslot-search",
+        /// RAM page brought in and mapped VALID.
+        PageIn = "page-in",
+        /// KVM_FAST_MMIO_BUS asked (stores only).
+        FastBus = "fast-bus",
+        /// Instruction word checked and decoded, value formed (`kvmppc_emulate_loadstore`).
+        Decode = "decode",
+        /// KVM_MMIO_BUS searched (`kvm_io_bus_write`, `kvm_io_bus_read`).
+        MmioBus = "mmio-bus",
+        /// An eventfd signalled (`ioeventfd_write`).
+        EventfdSignal = "eventfd-signal",
+        /// A write put into the coalesced ring (`coalesced_mmio_write`).
+        CoalescedWrite = "coalesced-write",
+        /// Exit to user space and back (KVM_EXIT_MMIO), without the device model's own work.
+        UserExit = "user-exit",
+        /// Interrupt delivered to the guest instead of emulation.
+        Reflect = "reflect",
+        /// Back into the guest (`kvmppc_run_vcpu`, `__kvmppc_vcore_entry`).
+        GuestEntry = "guest-entry",
+    }
 }
 
 impl fmt::Display for Stage {

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::addr::named;
 use crate::kvm_hv::Stage;
 
 use super::file::{FileError, parse_toml, read_text};
@@ -55,55 +56,30 @@ pub struct Cost {
     pub source: String,
 }
 
-macro_rules! extras {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal),+ $(,)?) => {
-        /// A cost around the path: guest software and back ends.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        #[repr(u8)]
-        pub enum Extra {
-            $($(#[doc = $doc])+ $variant),+
-        }
-
-        impl Extra {
-            /// Every one.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-
-            /// Name used in machine models and reports.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name),+ }
-            }
-
-            /// What it covers.
-            #[must_use]
-            pub const fn doc(self) -> &'static str {
-                match self { $(Self::$variant => concat!($($doc),+)),+ }
-            }
-        }
-    };
-}
-
-extras! {
-    /// Guest: one block request from fio's submission to the doorbell store.
-    BlockSubmit = "block-submit",
-    /// Guest: one block request from the interrupt handler to fio's completion.
-    BlockComplete = "block-complete",
-    /// Guest: one netperf send from the system call to the doorbell store.
-    NetSend = "net-send",
-    /// Guest: one netperf receive from the interrupt handler to the system call's return.
-    NetReceive = "net-receive",
-    /// Guest: each payload byte that is copied on send or receive.
-    NetByte = "net-byte",
-    /// Guest interrupt: raised by a back end until its handler runs, if the vCPU is free.
-    Interrupt = "interrupt",
-    /// Back end: from eventfd signal to its thread running.
-    BackendWake = "backend-wake",
-    /// Null block back end: one request.
-    NullBlock = "null-block",
-    /// Network echo back end: one transaction from transmit queue to receive queue, wire and peer included.
-    NetEcho = "net-echo",
-    /// User space: the device model's part of an exit that carries a doorbell.
-    UserDevice = "user-device",
+named! {
+    /// A cost around the path: guest software and back ends.
+    pub enum Extra {
+        /// Guest: one block request from fio's submission to the doorbell store.
+        BlockSubmit = "block-submit",
+        /// Guest: one block request from the interrupt handler to fio's completion.
+        BlockComplete = "block-complete",
+        /// Guest: one netperf send from the system call to the doorbell store.
+        NetSend = "net-send",
+        /// Guest: one netperf receive from the interrupt handler to the system call's return.
+        NetReceive = "net-receive",
+        /// Guest: each payload byte that is copied on send or receive.
+        NetByte = "net-byte",
+        /// Guest interrupt: raised by a back end until its handler runs, if the vCPU is free.
+        Interrupt = "interrupt",
+        /// Back end: from eventfd signal to its thread running.
+        BackendWake = "backend-wake",
+        /// Null block back end: one request.
+        NullBlock = "null-block",
+        /// Network echo back end: one transaction from transmit queue to receive queue, wire and peer included.
+        NetEcho = "net-echo",
+        /// User space: the device model's part of an exit that carries a doorbell.
+        UserDevice = "user-device",
+    }
 }
 
 /// What `hvmmio calibrate` derives: which stages share one fitted sum, and which cost takes up each benchmark's rest.

@@ -1,0 +1,34 @@
+//! Enums whose values have a name and a sentence, for models and reports.
+
+/// Declares an enum with `ALL`, `name()` and `doc()`; each value is `/// sentence`, then `Variant = "name"`.
+macro_rules! named {
+    ($(#[$meta:meta])* pub enum $enum:ident {
+        $($(#[doc = $doc:literal])+ $variant:ident = $name:literal),+ $(,)?
+    }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum $enum {
+            $($(#[doc = $doc])+ $variant),+
+        }
+
+        impl $enum {
+            /// Every one, in order.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// Name used in machine models and reports.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+
+            /// What it stands for, in a sentence.
+            #[must_use]
+            pub const fn doc(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($doc),+)),+ }
+            }
+        }
+    };
+}
+
+pub(crate) use named;
