@@ -5,7 +5,7 @@ use rustc_hash::FxHashSet;
 use crate::addr::{EffectiveAddr, EmptyEntry};
 use crate::book3s::page_size::slb_base_shift;
 
-use super::cache::{CacheDesign, CacheEntry, MmioCache};
+use super::cache::{CacheDesign, CacheEntry, MmioCache, page_mask};
 use super::outcome::MissClass;
 
 /// What was ever cached on one vCPU, and a shadow cache that no bump empties.
@@ -61,6 +61,6 @@ impl Classifier {
     }
 
     fn fill(&mut self, ea: EffectiveAddr, slb_v: u64) {
-        self.shadow.fill(CacheEntry { ea, slb_v, base_shift: slb_base_shift(slb_v), ..CacheEntry::default() });
+        self.shadow.fill(CacheEntry { ea, slb_v, page_mask: page_mask(slb_v), ..CacheEntry::default() });
     }
 }

@@ -6,11 +6,10 @@ use crate::book3s::insn::Direction;
 use crate::book3s::msr::{
     DSISR_ISSTORE, DSISR_KEYFAULT, DSISR_NOHPTE, DSISR_PROTFAULT, MSR_DR, MSR_IR, SRR1_ISI_N_G_OR_CIP, SRR1_ISI_PROT,
 };
-use crate::book3s::page_size::slb_base_shift;
 use crate::book3s::protect::{is_reserved_pp, key_forbids, may_read, may_write};
 use crate::book3s::{HashKey, PageSizes};
 
-use super::cache::CacheEntry;
+use super::cache::{CacheEntry, page_mask};
 use super::outcome::{MissClass, RetryReason};
 use super::page_out::page_base;
 use super::stage::{Stage, StageSet};
@@ -116,8 +115,8 @@ impl Vcpu {
         let mmio = has_mmio_key(hpte.r);
         if mmio && cached.is_none() && self.may_fill(vm, no_hpte) {
             stages.add(Stage::CacheFill);
-            let base_shift = slb_base_shift(slb_v);
-            let entry = CacheEntry { ea, slb_v, index, hpte, guest_r, generation, base_shift };
+            let page_mask = page_mask(slb_v);
+            let entry = CacheEntry { ea, slb_v, index, hpte, guest_r, generation, page_mask };
             self.cache.fill(entry);
             if let Some(classifier) = self.classifier.as_mut().filter(|_| !no_hpte) {
                 classifier.protection_fault_filled(&entry);

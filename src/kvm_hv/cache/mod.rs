@@ -154,7 +154,7 @@ impl fmt::Display for CacheDesign {
 }
 
 /// One entry (`struct mmio_hpte_cache_entry`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CacheEntry {
     /// Faulting effective address (`eaddr`).
     pub ea: EffectiveAddr,
@@ -168,8 +168,30 @@ pub struct CacheEntry {
     pub guest_r: u64,
     /// Generation before the lookup (`mmio_update`).
     pub generation: u64,
-    /// Base page shift of the segment (`slb_base_pshift`); 0 in an entry never filled.
-    pub base_shift: u32,
+    /// The EA's bits that are its page number: the segment's base page size (`slb_base_pshift`) as a mask, since a
+    /// compare under a mask is quicker than one after two shifts.
+    pub page_mask: u64,
+}
+
+impl Default for CacheEntry {
+    /// An entry never filled: zeros. A page shift of 0 is a mask of ones.
+    fn default() -> Self {
+        Self {
+            ea: EffectiveAddr(0),
+            slb_v: 0,
+            index: PteIndex(0),
+            hpte: Hpte { v: 0, r: 0 },
+            guest_r: 0,
+            generation: 0,
+            page_mask: u64::MAX,
+        }
+    }
+}
+
+/// [`CacheEntry::page_mask`] of the segment whose VSID doubleword is `slb_v`.
+#[must_use]
+pub const fn page_mask(slb_v: u64) -> u64 {
+    u64::MAX << slb_base_shift(slb_v)
 }
 
 impl CacheEntry {
@@ -180,7 +202,7 @@ impl CacheEntry {
     #[inline]
     #[must_use]
     pub const fn serves(&self, ea: EffectiveAddr, slb_v: u64, generation: u64) -> bool {
-        let differing = (self.generation ^ generation) | (self.slb_v ^ slb_v) | (self.ea.0 ^ ea.0) >> self.base_shift;
+        let differing = (self.generation ^ generation) | (self.slb_v ^ slb_v) | (self.ea.0 ^ ea.0) & self.page_mask;
         differing == 0
     }
 

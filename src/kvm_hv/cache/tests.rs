@@ -16,7 +16,13 @@ fn cache(entries: u64, policy: PolicyKind) -> MmioCache {
 }
 
 fn entry(page: u64) -> CacheEntry {
-    CacheEntry { ea: EffectiveAddr(page << 16), slb_v: slb_v(), base_shift: 16, generation: 1, ..CacheEntry::default() }
+    CacheEntry {
+        ea: EffectiveAddr(page << 16),
+        slb_v: slb_v(),
+        page_mask: page_mask(slb_v()),
+        generation: 1,
+        ..CacheEntry::default()
+    }
 }
 
 /// Whether page `page` hit; fills on a miss.
