@@ -2,9 +2,11 @@
 //!
 //! Deterministic: the same scenario and seed give the same result on any host.
 
+mod backend;
 mod blk;
 mod doorbells;
 mod engine;
+mod events;
 mod net;
 mod result;
 pub mod scenario;
@@ -23,7 +25,7 @@ use crate::kvm_hv::{HcallError, Outcome, VmError};
 use crate::machine::{Prices, SimTime};
 use crate::workload::sequence::SequenceError;
 
-pub use result::{JobResult, MissCount, Metric, PathShare, RamAsMmio, RunResult, StageRow};
+pub use result::{JobResult, Metric, MissCount, PathShare, RamAsMmio, RunResult, StageRow};
 pub use scenario::{Doorbells, Notify, Pattern, Scenario, ScenarioError, Workload};
 pub use stats::Outcomes;
 
@@ -74,7 +76,9 @@ pub enum SimError {
         status: crate::device::BlkStatus,
     },
     /// The queues and buffers do not fit into what one guest may have here.
-    #[error("queues and buffers need {bytes} bytes of guest RAM, more than {most}: fewer devices, a smaller bs or iodepth")]
+    #[error(
+        "queues and buffers need {bytes} bytes of guest RAM, more than {most}: fewer devices, a smaller bs or iodepth"
+    )]
     Ram {
         /// Needed.
         bytes: u64,
@@ -119,6 +123,20 @@ pub enum SimError {
         /// Where.
         addr: u64,
     },
+    /// Events go on, but time does not.
+    #[error(
+        "virtual time stands still at {} ns: does the machine model price everything on the workload's way at 0?",
+        at.ns()
+    )]
+    StandsStill {
+        /// When.
+        at: SimTime,
+    },
+    /// Beyond what [`SimTime`] holds.
+    #[error(
+        "virtual time has run out: a run reaches 213 days at most; shorten runtime, thinktime or startdelay, or raise the rate"
+    )]
+    EndOfTime,
     /// Nothing is left to happen, but threads have not ended.
     #[error("nothing happens any more at {} ns of virtual time, but the guest still waits", at.ns())]
     Stalled {
@@ -148,7 +166,7 @@ pub fn run(scenario: &Scenario, progress: &mut dyn FnMut(f64)) -> Result<RunResu
             drive(scenario, layout.ram_bytes(), |core| blk::Blk::new(core, scenario, plan, &layout), progress)
         }
         Workload::Netperf(test) => {
-            let ram = net::ram_bytes(scenario)?;
+            let ram = net::ram_bytes(scenario, test)?;
             drive(scenario, ram, |core| net::Net::new(core, scenario, *test), progress)
         }
         Workload::Doorbells(stream) => {

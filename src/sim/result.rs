@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::kvm_hv::{MissClass, Stage};
-use crate::machine::Provenance;
+use crate::machine::{Provenance, SimTime};
 
 use super::engine::Core;
 use super::scenario::Scenario;
@@ -93,6 +93,11 @@ impl Latency {
             max: histogram.max(),
         }
     }
+}
+
+/// So many in that time, per second; 0 if no time went by.
+pub(super) fn per_second(count: u64, time: SimTime) -> f64 {
+    if time == SimTime::default() { 0.0 } else { count as f64 / time.seconds() }
 }
 
 /// RAM that was taken for MMIO.
@@ -186,8 +191,7 @@ impl RunResult {
         result.metric = Some(metric);
         result.jobs = jobs;
         result.notes = notes;
-        result.drain_delay_ns =
-            (core.drained_count > 0).then(|| core.drain_delay.ns() / core.drained_count as f64);
+        result.drain_delay_ns = (core.drained_count > 0).then(|| core.drain_delay.ns() / core.drained_count as f64);
         result
     }
 
@@ -235,9 +239,7 @@ impl RunResult {
             paths,
             jobs: Vec::new(),
             drain_delay_ns: None,
-            ram_as_mmio: stats
-                .first_ram_as_mmio
-                .map(|gpa| RamAsMmio { count: stats.ram_as_mmio, first_gpa: gpa.0 }),
+            ram_as_mmio: stats.first_ram_as_mmio.map(|gpa| RamAsMmio { count: stats.ram_as_mmio, first_gpa: gpa.0 }),
             notes: Vec::new(),
             failure: None,
         }

@@ -31,11 +31,8 @@ pub(super) struct Setup {
 impl Setup {
     /// Builds the VM, `ram_bytes` of RAM behind memslot 0, and its vCPUs.
     pub fn build(scenario: &Scenario, ram_bytes: u64) -> Result<(Vm, Vec<Vcpu>, Self), SimError> {
-        let vm = Vm::new(VmConfig {
-            hpt_order: scenario.hpt_order,
-            behaviour: scenario.behaviour,
-            ..VmConfig::default()
-        })?;
+        let vm =
+            Vm::new(VmConfig { hpt_order: scenario.hpt_order, behaviour: scenario.behaviour, ..VmConfig::default() })?;
         vm.set_memslot(0, GuestPhysAddr(0), ram_bytes, vm.page_shift())?;
         let guest = Guest::default();
         let page_bytes = guest.sizes.actual.bytes();
