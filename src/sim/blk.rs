@@ -158,24 +158,17 @@ impl Blk {
         if done.status != BlkStatus::Ok {
             return Err(SimError::Request { device, offset: flight.offset, status: done.status });
         }
-        if self.jobs[index(u64::from(flight.job))].complete(flight.bytes, flight.submitted, now) {
-            self.wake(core, flight.job, now);
+        let here = &mut self.devices[index(u64::from(device))];
+        let vcpu = here.backend.vcpu;
+        let job = &mut self.jobs[index(u64::from(flight.job))];
+        if job.complete(flight.bytes, flight.submitted, now) {
+            core.wake(vcpu, job.vcpu, Task::Thread(flight.job));
         }
-        self.wake_waiting(core, device, now);
+        // Its place in the queue is for the job that waits longest.
+        if let Some(next) = here.waiting.pop_front() {
+            core.wake(vcpu, self.jobs[index(u64::from(next))].vcpu, Task::Thread(next));
+        }
         Ok(())
-    }
-
-    /// There is room for one request in the queue of `device`: for the job that waits longest.
-    #[inline]
-    fn wake_waiting(&mut self, core: &mut Core, device: u32, now: SimTime) {
-        if let Some(job) = self.devices[index(u64::from(device))].waiting.pop_front() {
-            self.wake(core, job, now);
-        }
-    }
-
-    #[inline]
-    fn wake(&self, core: &mut Core, job: u32, now: SimTime) {
-        core.ready(self.jobs[index(u64::from(job))].vcpu, Task::Thread(job), now);
     }
 }
 

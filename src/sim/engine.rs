@@ -206,29 +206,45 @@ impl Core {
         self.setup.reenter(&self.vm, device)
     }
 
-    fn run_task<L: Load>(&mut self, load: &mut L, at: u32) -> Result<(), SimError> {
-        let cpu = &mut self.cpus[index(u64::from(at))];
-        // Held while the task runs: what it enqueues here waits for its end.
-        cpu.scheduled = true;
-        let Some(task) = cpu.unfinished.take().or_else(|| cpu.ready.pop_front()) else {
-            cpu.scheduled = false;
-            return Ok(());
-        };
-        let now = self.now;
-        let step = match task {
-            Task::Interrupt(device) => load.interrupt(self, device, now)?,
-            Task::Thread(thread) => load.thread(self, thread, now)?,
-        };
-        let cpu = &mut self.cpus[index(u64::from(at))];
-        (cpu.unfinished, cpu.busy_until) = match step {
-            Step::Done(end) => (None, end),
-            Step::More(next) => (Some(task), next),
-        };
-        cpu.scheduled = cpu.unfinished.is_some() || !cpu.ready.is_empty();
-        if cpu.scheduled {
-            self.events.push(cpu.busy_until, Event::Vcpu(at));
+    /// Runs what is ready on a vCPU that is free, until something else is due before it.
+    fn run_tasks<L: Load>(&mut self, load: &mut L, at: u32) -> Result<(), SimError> {
+        let number = index(u64::from(at));
+        // Held while tasks run: what they enqueue here waits for their end.
+        self.cpus[number].scheduled = true;
+        loop {
+            let cpu = &mut self.cpus[number];
+            let Some(task) = cpu.unfinished.take().or_else(|| cpu.ready.pop_front()) else {
+                cpu.scheduled = false;
+                return Ok(());
+            };
+            let now = self.now;
+            let step = match task {
+                Task::Interrupt(device) => load.interrupt(self, device, now)?,
+                Task::Thread(thread) => load.thread(self, thread, now)?,
+            };
+            let cpu = &mut self.cpus[number];
+            let more = match step {
+                Step::Done(end) => {
+                    cpu.busy_until = end;
+                    false
+                }
+                Step::More(next) => {
+                    cpu.unfinished = Some(task);
+                    cpu.busy_until = next;
+                    true
+                }
+            };
+            if !more && cpu.ready.is_empty() {
+                cpu.scheduled = false;
+                return Ok(());
+            }
+            let next = cpu.busy_until;
+            // A thread that has more could have advanced by itself: it lets the engine count and report.
+            if more || load.finished() || !self.advance(next) {
+                self.events.push(next, Event::Vcpu(at));
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// Goes on to `to` at once if nothing else happens until then; a step that gets `false` ends with [`Step::More`].
@@ -247,6 +263,16 @@ impl Core {
             cpu.scheduled = true;
             let when = cpu.busy_until.max(self.now);
             self.events.push(when, Event::Vcpu(at));
+        }
+    }
+
+    /// The task running on vCPU `here` makes another one ready now.
+    #[inline]
+    pub fn wake(&mut self, here: u32, vcpu: u32, task: Task) {
+        if vcpu == here {
+            self.enqueue(vcpu, task);
+        } else {
+            self.ready(vcpu, task, self.now);
         }
     }
 
@@ -297,7 +323,7 @@ impl Core {
             let Some((at, event)) = self.events.pop() else { return Err(SimError::Stalled { at: self.now }) };
             self.now = at;
             match event {
-                Event::Vcpu(vcpu) => self.run_task(load, vcpu)?,
+                Event::Vcpu(vcpu) => self.run_tasks(load, vcpu)?,
                 Event::Ready(vcpu, task) => self.run_ready(load, vcpu, task)?,
                 Event::Backend(device) => load.backend(self, device, at)?,
                 Event::Poll => self.poll(load, poll.unwrap_or_default())?,
@@ -327,7 +353,7 @@ impl Core {
             // It runs when the vCPU is free.
             Ok(())
         } else if cpu.busy_until <= self.now {
-            self.run_task(load, vcpu)
+            self.run_tasks(load, vcpu)
         } else {
             self.schedule(vcpu);
             Ok(())

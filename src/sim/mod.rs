@@ -7,6 +7,7 @@ mod blk;
 mod doorbells;
 mod engine;
 mod events;
+mod latencies;
 mod net;
 mod result;
 pub mod scenario;

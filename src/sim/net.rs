@@ -5,8 +5,6 @@
 
 use std::collections::VecDeque;
 
-use hdrhistogram::Histogram;
-
 use crate::addr::{GuestPhysAddr, index};
 use crate::device::{NetDriver, NetEcho, NetLayout, NetQueue, NetWork, Notifications, Reply};
 use crate::machine::{Extra, SimTime};
@@ -14,7 +12,8 @@ use crate::workload::netperf::TcpRr;
 
 use super::backend::{Backend, Server};
 use super::engine::{Core, Load, Step, Task};
-use super::result::{JobResult, Latency, Metric, per_second};
+use super::latencies::Latencies;
+use super::result::{JobResult, Metric, per_second};
 use super::scenario::Scenario;
 use super::{Finish, SimError};
 
@@ -77,7 +76,7 @@ struct Connection {
     sending: bool,
     transactions: u64,
     ended: Option<SimTime>,
-    latency: Histogram<u64>,
+    latency: Latencies,
 }
 
 pub(super) struct Net {
@@ -111,15 +110,13 @@ impl Net {
         }
         let mut connections = Vec::new();
         for i in 0..core.vcpus() {
-            let latency = Histogram::new_with_bounds(1, 1_000_000_000_000, 3)
-                .map_err(|error| SimError::Histogram(error.to_string()))?;
             connections.push(Connection {
                 device: i % scenario.devices,
                 sent: SimTime::default(),
                 sending: false,
                 transactions: 0,
                 ended: None,
-                latency,
+                latency: Latencies::new()?,
             });
             core.ready(i, Task::Thread(i), SimTime::default());
         }
@@ -177,8 +174,8 @@ impl Load for Net {
             if let Some(thread) = answered.take() {
                 let connection = &mut self.connections[index(u64::from(thread))];
                 connection.transactions += 1;
-                connection.latency.saturating_record((now - connection.sent).whole_ns());
-                core.ready(thread, Task::Thread(thread), now);
+                connection.latency.record(now - connection.sent);
+                core.wake(backend.vcpu, thread, Task::Thread(thread));
             }
             let Some(received) = driver.receive()? else {
                 backend.interrupt_done();
@@ -226,7 +223,7 @@ impl Finish for Net {
                 completed: connection.transactions,
                 per_second: per_second(connection.transactions, time),
                 bytes_per_second: per_second(bytes, time),
-                latency_ns: Latency::of(&connection.latency),
+                latency_ns: connection.latency.summary(),
             }
         };
         self.connections.iter().enumerate().map(row).collect()

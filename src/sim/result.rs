@@ -1,6 +1,5 @@
 //! What a run gives: one type for every workload, for tables, JSON and CSV alike.
 
-use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::kvm_hv::{MissClass, Stage};
@@ -80,19 +79,6 @@ pub struct Latency {
     pub p99: u64,
     /// Greatest.
     pub max: u64,
-}
-
-impl Latency {
-    /// Of a histogram in ns.
-    #[must_use]
-    pub fn of(histogram: &Histogram<u64>) -> Self {
-        Self {
-            mean: histogram.mean(),
-            p50: histogram.value_at_quantile(0.5),
-            p99: histogram.value_at_quantile(0.99),
-            max: histogram.max(),
-        }
-    }
 }
 
 /// So many in that time, per second; 0 if no time went by.

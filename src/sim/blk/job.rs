@@ -1,10 +1,9 @@
 //! One fio job: when it may submit, what it has in flight, what it completed.
 
-use hdrhistogram::Histogram;
-
 use crate::machine::SimTime;
 use crate::sim::SimError;
-use crate::sim::result::{JobResult, Latency, per_second};
+use crate::sim::latencies::Latencies;
+use crate::sim::result::{JobResult, per_second};
 use crate::workload::fio::{FioJob, Pacer, Request, Requests};
 
 use super::display_name;
@@ -78,15 +77,11 @@ pub(super) struct Job {
     ended: SimTime,
     completed: u64,
     bytes: u64,
-    latency: Histogram<u64>,
+    latency: Latencies,
 }
-
-/// Greatest latency a histogram tells apart, ns: 1000 s. Longer ones count as that.
-const MAX_LATENCY: u64 = 1_000_000_000_000;
 
 impl Job {
     pub fn new(spec: &FioJob, group: u32, vcpu: u32, devices: Vec<u32>, seed: u64) -> Result<Self, SimError> {
-        let latency = Histogram::new_with_bounds(1, MAX_LATENCY, 3).map_err(|e| SimError::Histogram(e.to_string()))?;
         Ok(Self {
             requests: Requests::new(spec, seed),
             pacer: Pacer::new(spec, seed),
@@ -110,7 +105,7 @@ impl Job {
             ended: SimTime::default(),
             completed: 0,
             bytes: 0,
-            latency,
+            latency: Latencies::new()?,
         })
     }
 
@@ -218,7 +213,7 @@ impl Job {
         if submitted >= self.counting_from {
             self.completed += 1;
             self.bytes += u64::from(bytes);
-            self.latency.saturating_record((now - submitted).whole_ns());
+            self.latency.record(now - submitted);
         }
         let Some(missing) = &mut self.missing else { return false };
         *missing -= 1;
@@ -252,7 +247,7 @@ impl Job {
             completed: self.completed,
             per_second: per_second(self.completed, time),
             bytes_per_second: per_second(self.bytes, time),
-            latency_ns: Latency::of(&self.latency),
+            latency_ns: self.latency.summary(),
         }
     }
 }
