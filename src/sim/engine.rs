@@ -102,9 +102,9 @@ pub(super) struct Core {
 
 /// Events between two reports of progress, and two looks at the clock.
 const LOOK_EVERY: u64 = 1 << 16;
-/// Looks without a picosecond between them after which time counts as standing still: 16 million events. At one time
-/// each of 1024 vCPUs may have a few thousand.
-const STANDING_LOOKS: u32 = 256;
+/// Looks without a picosecond between them after which time counts as standing still: 2 million events. At one time
+/// each of 1024 vCPUs may have some.
+const STANDING_LOOKS: u32 = 32;
 /// Where times saturate.
 const END_OF_TIME: SimTime = SimTime(u64::MAX);
 
