@@ -335,7 +335,7 @@ impl NullBlock {
         place.is_ok_and(|place| place.store(status.code(), 0, std::sync::atomic::Ordering::Relaxed).is_ok())
     }
 
-    #[inline]
+    #[inline(always)]
     fn examine(&self, received: &Received) -> BlkWork {
         let [a, b, c, d, _, _, _, _, sector @ ..] = received.header;
         let (kind, sector) = (BlkKind::from_code(u32::from_le_bytes([a, b, c, d])), u64::from_le_bytes(sector));

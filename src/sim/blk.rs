@@ -61,56 +61,14 @@ struct Flight {
     submitted: SimTime,
 }
 
-pub(super) struct Blk {
-    jobs: Vec<Job>,
+/// All devices, and the requests in their queues by token.
+struct Queues {
     devices: Vec<Device>,
     flights: Vec<Flight>,
     free: Vec<u32>,
-    running: usize,
-    notes: Vec<String>,
 }
 
-impl Blk {
-    pub fn new(core: &mut Core, scenario: &Scenario, plan: &Plan, layout: &Layout) -> Result<Self, SimError> {
-        let mut devices = Vec::new();
-        for device in 0..scenario.devices {
-            let place = layout.device(device)?;
-            let null = NullBlock::new(core.ram.clone(), place.queue(), plan.device_bytes.div_ceil(512))?;
-            devices.push(Device {
-                driver: BlkDriver::new(core.ram.clone(), place)?,
-                backend: Backend::new(null, Extra::NullBlock, device, layout.job_of(device) % core.vcpus()),
-                reaped: None,
-                waiting: VecDeque::new(),
-            });
-        }
-        let mut group = 0;
-        let mut jobs = Vec::new();
-        for (i, job) in (0_u32..).zip(&plan.jobs) {
-            group += u32::from(job.stonewall && i > 0);
-            jobs.push(Job::new(job, group, i % core.vcpus(), layout.devices_of(i), scenario.seed)?);
-        }
-        let mut blk =
-            Self { running: jobs.len(), jobs, devices, flights: Vec::new(), free: Vec::new(), notes: notes(plan) };
-        blk.start_group(core, 0, SimTime::default());
-        Ok(blk)
-    }
-
-    fn start_group(&mut self, core: &mut Core, group: u32, now: SimTime) {
-        for (i, job) in (0_u32..).zip(&mut self.jobs).filter(|(_, job)| job.group == group) {
-            core.ready(job.vcpu, Task::Thread(i), job.start(now));
-        }
-    }
-
-    fn end_job(&mut self, core: &mut Core, job: u32, now: SimTime) {
-        let ended = &mut self.jobs[index(u64::from(job))];
-        ended.end(now);
-        let group = ended.group;
-        self.running -= 1;
-        if self.jobs.iter().all(|job| job.group != group || job.has_ended()) {
-            self.start_group(core, group + 1, now);
-        }
-    }
-
+impl Queues {
     /// Puts a request into its queue; `false` if that is full.
     #[inline]
     fn submit(&mut self, job: u32, building: &Building) -> Result<bool, SimError> {
@@ -149,16 +107,69 @@ impl Blk {
         }
         Ok(Some(end))
     }
+}
+
+pub(super) struct Blk {
+    jobs: Vec<Job>,
+    queues: Queues,
+    running: usize,
+    notes: Vec<String>,
+}
+
+impl Blk {
+    pub fn new(core: &mut Core, scenario: &Scenario, plan: &Plan, layout: &Layout) -> Result<Self, SimError> {
+        let mut devices = Vec::new();
+        for device in 0..scenario.devices {
+            let place = layout.device(device)?;
+            let null = NullBlock::new(core.ram.clone(), place.queue(), plan.device_bytes.div_ceil(512))?;
+            devices.push(Device {
+                driver: BlkDriver::new(core.ram.clone(), place)?,
+                backend: Backend::new(null, Extra::NullBlock, device, layout.job_of(device) % core.vcpus()),
+                reaped: None,
+                waiting: VecDeque::new(),
+            });
+        }
+        let mut group = 0;
+        let mut jobs = Vec::new();
+        for (i, job) in (0_u32..).zip(&plan.jobs) {
+            group += u32::from(job.stonewall && i > 0);
+            jobs.push(Job::new(job, group, i % core.vcpus(), layout.devices_of(i), scenario.seed)?);
+        }
+        let mut blk = Self {
+            running: jobs.len(),
+            jobs,
+            queues: Queues { devices, flights: Vec::new(), free: Vec::new() },
+            notes: notes(plan),
+        };
+        blk.start_group(core, 0, SimTime::default());
+        Ok(blk)
+    }
+
+    fn start_group(&mut self, core: &mut Core, group: u32, now: SimTime) {
+        for (i, job) in (0_u32..).zip(&mut self.jobs).filter(|(_, job)| job.group == group) {
+            core.ready(job.vcpu, Task::Thread(i), job.start(now));
+        }
+    }
+
+    fn end_job(&mut self, core: &mut Core, job: u32, now: SimTime) {
+        let ended = &mut self.jobs[index(u64::from(job))];
+        ended.end(now);
+        let group = ended.group;
+        self.running -= 1;
+        if self.jobs.iter().all(|job| job.group != group || job.has_ended()) {
+            self.start_group(core, group + 1, now);
+        }
+    }
 
     /// A request is back with its job.
     #[inline]
     fn complete(&mut self, core: &mut Core, device: u32, done: BlkDone, now: SimTime) -> Result<(), SimError> {
-        let flight = self.flights[index(u64::from(done.token))];
-        self.free.push(done.token);
+        let flight = self.queues.flights[index(u64::from(done.token))];
+        self.queues.free.push(done.token);
         if done.status != BlkStatus::Ok {
             return Err(SimError::Request { device, offset: flight.offset, status: done.status });
         }
-        let here = &mut self.devices[index(u64::from(device))];
+        let here = &mut self.queues.devices[index(u64::from(device))];
         let vcpu = here.backend.vcpu;
         let job = &mut self.jobs[index(u64::from(flight.job))];
         if job.complete(flight.bytes, flight.submitted, now) {
@@ -175,26 +186,26 @@ impl Blk {
 impl Load for Blk {
     /// Each request takes a step from the system call to its queue; each doorbell takes a step.
     fn thread(&mut self, core: &mut Core, thread: u32, mut now: SimTime) -> Result<Step, SimError> {
-        let at = index(u64::from(thread));
-        let vcpu = self.jobs[at].vcpu;
+        let Self { jobs, queues, .. } = self;
+        let job = &mut jobs[index(u64::from(thread))];
         loop {
-            let next = match self.jobs[at].part {
-                Part::Choose => match self.jobs[at].next(now) {
+            let next = match job.part {
+                Part::Choose => match job.next(now) {
                     Next::Submit(building) => {
-                        self.jobs[at].part = Part::Submit(building);
+                        job.part = Part::Submit(building);
                         now + core.prices.around(Extra::BlockSubmit)
                     }
                     // Nothing more for now: what there is must not wait.
-                    _ if self.jobs[at].has_touched() => {
-                        self.jobs[at].part = Part::Kick(None);
+                    _ if job.has_touched() => {
+                        job.part = Part::Kick(None);
                         continue;
                     }
                     Next::WaitUntil(when) => {
-                        core.ready(vcpu, Task::Thread(thread), when);
+                        core.ready(job.vcpu, Task::Thread(thread), when);
                         return Ok(Step::Done(now));
                     }
                     Next::WaitForCompletion => {
-                        self.jobs[at].wait();
+                        job.wait();
                         return Ok(Step::Done(now));
                     }
                     Next::Ended => {
@@ -203,26 +214,26 @@ impl Load for Blk {
                     }
                 },
                 Part::Submit(building) => {
-                    if self.submit(thread, &building)? {
-                        self.jobs[at].submitted();
-                    } else if self.jobs[at].has_touched() {
-                        self.jobs[at].part = Part::Kick(Some(building));
+                    if queues.submit(thread, &building)? {
+                        job.submitted();
+                    } else if job.has_touched() {
+                        job.part = Part::Kick(Some(building));
                     } else {
                         // Any completion on that device makes room, whosever it is.
-                        self.devices[index(u64::from(building.device))].waiting.push_back(thread);
+                        queues.devices[index(u64::from(building.device))].waiting.push_back(thread);
                         return Ok(Step::Done(now));
                     }
                     continue;
                 }
-                Part::Kick(building) => match self.jobs[at].next_touched() {
-                    Some(device) => match self.kick(core, vcpu, device, now)? {
+                Part::Kick(building) => match job.next_touched() {
+                    Some(device) => match queues.kick(core, job.vcpu, device, now)? {
                         Some(end) => end,
                         None => continue,
                     },
                     None => {
                         // Between two batches an interrupt may come in, or another job.
-                        if self.jobs[at].end_batch(building) && core.has_ready(vcpu) {
-                            core.enqueue(vcpu, Task::Thread(thread));
+                        if job.end_batch(building) && core.has_ready(job.vcpu) {
+                            core.enqueue(job.vcpu, Task::Thread(thread));
                             return Ok(Step::Done(now));
                         }
                         continue;
@@ -240,10 +251,10 @@ impl Load for Blk {
     fn interrupt(&mut self, core: &mut Core, device: u32, mut now: SimTime) -> Result<Step, SimError> {
         let at = index(u64::from(device));
         loop {
-            if let Some(done) = self.devices[at].reaped.take() {
+            if let Some(done) = self.queues.devices[at].reaped.take() {
                 self.complete(core, device, done, now)?;
             }
-            let state = &mut self.devices[at];
+            let state = &mut self.queues.devices[at];
             state.reaped = state.driver.reap()?;
             if state.reaped.is_none() {
                 state.backend.interrupt_done();
@@ -258,11 +269,11 @@ impl Load for Blk {
     }
 
     fn notified(&mut self, core: &mut Core, device: u32, at: SimTime) {
-        self.devices[index(u64::from(device))].backend.notified(core, at);
+        self.queues.devices[index(u64::from(device))].backend.notified(core, at);
     }
 
     fn backend(&mut self, core: &mut Core, device: u32, now: SimTime) -> Result<(), SimError> {
-        self.devices[index(u64::from(device))].backend.finished(core, now)
+        self.queues.devices[index(u64::from(device))].backend.finished(core, now)
     }
 
     fn finished(&self) -> bool {

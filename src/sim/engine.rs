@@ -206,14 +206,16 @@ impl Core {
         self.setup.reenter(&self.vm, device)
     }
 
-    /// Runs what is ready on a vCPU that is free, until something else is due before it.
-    fn run_tasks<L: Load>(&mut self, load: &mut L, at: u32) -> Result<(), SimError> {
+    /// Runs `first`, and what is ready behind it on a vCPU that is free, until something else is due before it.
+    fn run_tasks<L: Load>(&mut self, load: &mut L, at: u32, first: Option<Task>) -> Result<(), SimError> {
         let number = index(u64::from(at));
         // Held while tasks run: what they enqueue here waits for their end.
         self.cpus[number].scheduled = true;
+        let mut first = first;
         loop {
             let cpu = &mut self.cpus[number];
-            let Some(task) = cpu.unfinished.take().or_else(|| cpu.ready.pop_front()) else {
+            let next = first.take().or_else(|| cpu.unfinished.take()).or_else(|| cpu.ready.pop_front());
+            let Some(task) = next else {
                 cpu.scheduled = false;
                 return Ok(());
             };
@@ -323,7 +325,7 @@ impl Core {
             let Some((at, event)) = self.events.pop() else { return Err(SimError::Stalled { at: self.now }) };
             self.now = at;
             match event {
-                Event::Vcpu(vcpu) => self.run_tasks(load, vcpu)?,
+                Event::Vcpu(vcpu) => self.run_tasks(load, vcpu, None)?,
                 Event::Ready(vcpu, task) => self.run_ready(load, vcpu, task)?,
                 Event::Backend(device) => load.backend(self, device, at)?,
                 Event::Poll => self.poll(load, poll.unwrap_or_default())?,
@@ -345,19 +347,16 @@ impl Core {
 
     fn run_ready<L: Load>(&mut self, load: &mut L, vcpu: u32, task: Task) -> Result<(), SimError> {
         let cpu = &mut self.cpus[index(u64::from(vcpu))];
+        if !cpu.scheduled && cpu.busy_until <= self.now {
+            // Whatever else is ready would have been scheduled.
+            return self.run_tasks(load, vcpu, Some(task));
+        }
         match task {
             Task::Interrupt(_) => cpu.ready.push_front(task),
             Task::Thread(_) => cpu.ready.push_back(task),
         }
-        if cpu.scheduled {
-            // It runs when the vCPU is free.
-            Ok(())
-        } else if cpu.busy_until <= self.now {
-            self.run_tasks(load, vcpu)
-        } else {
-            self.schedule(vcpu);
-            Ok(())
-        }
+        self.schedule(vcpu);
+        Ok(())
     }
 }
 

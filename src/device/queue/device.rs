@@ -77,7 +77,7 @@ impl DeviceQueue {
     /// # Errors
     /// The available index is impossible (until the driver mends it), or a head names no descriptor (that one
     /// is skipped). A chain that is wrong inside is not an error here: see [`Received::well_formed`].
-    #[inline]
+    #[inline(always)]
     pub fn pop(&mut self) -> Result<Option<Received>, QueueError> {
         let size = self.layout.size();
         let next = self.next_avail;
@@ -139,7 +139,7 @@ impl DeviceQueue {
 }
 
 /// Walks the chain that begins with `head`.
-#[inline]
+#[inline(always)]
 fn receive(ram: &GuestRam, rings: &Rings<'_>, size: u16, head: u16) -> Result<Received, QueueError> {
     let mut received = Received {
         head,

@@ -131,7 +131,7 @@ impl DriverQueue {
     ///
     /// # Errors
     /// [`QueueError::Full`] if there are too few descriptors, [`QueueError::Chain`] if the chain is not one.
-    #[inline]
+    #[inline(always)]
     pub fn add(&mut self, chain: &[Segment], token: u32) -> Result<u16, QueueError> {
         let descriptors = match u16::try_from(chain.len()) {
             Ok(0) => return Err(QueueError::Chain),
@@ -184,7 +184,7 @@ impl DriverQueue {
     /// # Errors
     /// The used ring names a chain that the device does not have, or more bytes than it holds. The entry is
     /// skipped, except that an impossible index stays an error until the device mends it.
-    #[inline]
+    #[inline(always)]
     pub fn pop_used(&mut self) -> Result<Option<Used>, QueueError> {
         let rings = Rings::of(&self.ram, self.layout)?;
         let used: u16 = rings.load(self.layout.used_index(), Ordering::Acquire)?;

@@ -51,13 +51,13 @@ pub(super) struct Rings<'m> {
 }
 
 impl<'m> Rings<'m> {
-    #[inline]
+    #[inline(always)]
     pub fn of(ram: &'m GuestRam, layout: QueueLayout) -> Result<Self, QueueError> {
         Ok(Self { all: ram.slice("queue", layout.desc_table(), layout.bytes())?, layout })
     }
 
     /// Writes the words of a descriptor that differ from what was `written` last.
-    #[inline]
+    #[inline(always)]
     pub fn write_descriptor(
         &self,
         written: &mut [u64; 2],
@@ -81,7 +81,7 @@ impl<'m> Rings<'m> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn read_descriptor(&self, index: u16) -> Result<Descriptor, QueueError> {
         let offset = self.layout.descriptor(index);
         let addr = self.load(offset, Ordering::Relaxed)?;
@@ -90,12 +90,12 @@ impl<'m> Rings<'m> {
         Ok(Descriptor { addr, len: u32::from_le_bytes(len), flags, next })
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn store<T: LittleEndian>(&self, offset: u32, value: T, order: Ordering) -> Result<(), QueueError> {
         self.all.store(value.to_little_endian(), offset as usize, order).map_err(|_| missing(self.layout))
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn load<T: LittleEndian>(&self, offset: u32, order: Ordering) -> Result<T, QueueError> {
         let raw: T = self.all.load(offset as usize, order).map_err(|_| missing(self.layout))?;
         Ok(raw.to_little_endian())
@@ -126,7 +126,7 @@ pub(super) const fn missing(layout: QueueLayout) -> QueueError {
 }
 
 /// 16 readable bytes at `addr`, or as many as `into` has, if they are in guest memory.
-#[inline]
+#[inline(always)]
 pub(super) fn read_bytes(ram: &GuestRam, addr: GuestPhysAddr, into: &mut [u8]) -> bool {
     let Ok(slice) = ram.slice("chain", addr, into.len() as u64) else { return false };
     if let Ok(whole) = <&mut [u8; 16]>::try_from(&mut *into) {
