@@ -374,3 +374,6 @@ impl Watch {
         if self.looks == STANDING_LOOKS { Err(SimError::StandsStill { at: now }) } else { Ok(()) }
     }
 }
+
+#[cfg(test)]
+mod tests;

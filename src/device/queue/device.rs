@@ -5,7 +5,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use virtio_bindings::virtio_ring::{VRING_AVAIL_F_NO_INTERRUPT, VRING_USED_F_NO_NOTIFY};
 
-use super::rings::{Rings, flag, read_bytes};
+use super::rings::{HEADER, Rings, flag, read_header, read_part};
 use super::{QueueError, QueueLayout};
 use crate::addr::GuestPhysAddr;
 use crate::device::GuestRam;
@@ -31,7 +31,7 @@ pub struct Received {
     pub head: u16,
     /// The first 16 readable bytes, however the driver framed them (virtio 1.2, 2.7.4); zeros after
     /// `readable` bytes.
-    pub header: [u8; 16],
+    pub header: [u8; HEADER],
     /// Bytes the device may read.
     pub readable: u32,
     /// Bytes the device may write.
@@ -141,43 +141,43 @@ impl DeviceQueue {
 /// Walks the chain that begins with `head`.
 #[inline(always)]
 fn receive(ram: &GuestRam, rings: &Rings<'_>, size: u16, head: u16) -> Result<Received, QueueError> {
-    let mut received = Received {
-        head,
-        header: [0; 16],
-        readable: 0,
-        writable: 0,
-        first_writable: None,
-        last_writable: None,
-        well_formed: true,
-    };
+    let (mut header, mut readable, mut writable) = ([0; HEADER], 0_u32, 0_u32);
+    let (mut first, mut last) = (None, (0_u64, 0_u32));
+    let mut well_formed = true;
     let mut next = Some(head);
     // A chain longer than the table has a loop.
     for _ in 0..size {
         let Some(index) = next.filter(|index| *index < size) else { break };
         let descriptor = rings.read_descriptor(index)?;
-        let room = u32::MAX - received.readable - received.writable;
-        if descriptor.is_indirect() || descriptor.len > room {
+        let (addr, len) = (descriptor.addr, descriptor.len);
+        if descriptor.is_indirect() || len > u32::MAX - readable - writable {
             break;
         }
         next = descriptor.next();
-        let (addr, len) = (GuestPhysAddr(descriptor.addr), descriptor.len);
         if descriptor.is_writable() {
-            received.writable += len;
             if len > 0 {
-                received.first_writable.get_or_insert((addr, len));
-                received.last_writable = addr.0.checked_add(u64::from(len) - 1).map(GuestPhysAddr);
+                first = first.or(Some((GuestPhysAddr(addr), len)));
+                last = (addr, len);
             }
+            writable += len;
         } else {
-            received.well_formed &= received.writable == 0;
-            let have = received.header.len().min(received.readable as usize);
-            let wanted = (received.header.len() - have).min(len as usize);
-            if wanted > 0 {
-                received.well_formed &= read_bytes(ram, addr, &mut received.header[have..have + wanted]);
-            }
-            received.readable += len;
+            let in_place = if readable == 0 && len as usize >= HEADER {
+                read_header(ram, GuestPhysAddr(addr), &mut header)
+            } else {
+                read_part(ram, GuestPhysAddr(addr), len, readable, &mut header)
+            };
+            well_formed &= in_place && writable == 0;
+            readable += len;
         }
     }
-    // Where the walk ended early, the last link is still there.
-    received.well_formed &= next.is_none();
-    Ok(received)
+    Ok(Received {
+        head,
+        header,
+        readable,
+        writable,
+        first_writable: first,
+        last_writable: first.and(last.0.checked_add(u64::from(last.1.saturating_sub(1)))).map(GuestPhysAddr),
+        // Where the walk ended early, the last link is still there.
+        well_formed: well_formed && next.is_none(),
+    })
 }
