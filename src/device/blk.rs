@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use vm_memory::{Bytes, GuestAddress};
+use vm_memory::Bytes;
 
 use super::{DeviceQueue, DriverQueue, GuestRam, Notifications, QueueError, QueueLayout, Received, Segment};
 use crate::addr::GuestPhysAddr;
@@ -191,6 +191,7 @@ impl BlkDriver {
     ///
     /// # Errors
     /// [`QueueError::Full`], or a length no request can have.
+    #[inline]
     pub fn submit(&mut self, kind: BlkKind, sector: u64, len: u32, token: u32) -> Result<u16, BlkError> {
         let max = self.layout.max_bytes;
         let fits = match kind {
@@ -219,6 +220,7 @@ impl BlkDriver {
     ///
     /// # Errors
     /// As [`DriverQueue::needs_kick`].
+    #[inline]
     pub fn needs_kick(&mut self) -> Result<bool, BlkError> {
         Ok(self.queue.needs_kick()?)
     }
@@ -227,6 +229,7 @@ impl BlkDriver {
     ///
     /// # Errors
     /// As [`DriverQueue::pop_used`].
+    #[inline]
     pub fn reap(&mut self) -> Result<Option<BlkDone>, BlkError> {
         let Some(used) = self.queue.pop_used()? else { return Ok(None) };
         let at = self.layout.request(used.head);
@@ -299,6 +302,7 @@ impl NullBlock {
     ///
     /// # Errors
     /// As [`DeviceQueue::pop`].
+    #[inline]
     pub fn pop(&mut self) -> Result<Option<BlkWork>, BlkError> {
         Ok(self.queue.pop()?.map(|received| self.examine(&received)))
     }
@@ -307,6 +311,7 @@ impl NullBlock {
     ///
     /// # Errors
     /// As [`DeviceQueue::complete`].
+    #[inline]
     pub fn complete(&mut self, work: BlkWork) -> Result<bool, BlkError> {
         // Where there is no place for a status, none can be reported.
         let written = match work.status_at {
@@ -324,10 +329,13 @@ impl NullBlock {
         Ok(self.queue.set_notifications(wanted)?)
     }
 
+    #[inline]
     fn write_status(&self, at: GuestPhysAddr, status: BlkStatus) -> bool {
-        self.queue.ram().store(status.code(), GuestAddress(at.0), std::sync::atomic::Ordering::Relaxed).is_ok()
+        let place = self.queue.ram().slice("block status", at, 1);
+        place.is_ok_and(|place| place.store(status.code(), 0, std::sync::atomic::Ordering::Relaxed).is_ok())
     }
 
+    #[inline(always)]
     fn examine(&self, received: &Received) -> BlkWork {
         let [a, b, c, d, _, _, _, _, sector @ ..] = received.header;
         let (kind, sector) = (BlkKind::from_code(u32::from_le_bytes([a, b, c, d])), u64::from_le_bytes(sector));
@@ -357,6 +365,7 @@ impl NullBlock {
         }
     }
 
+    #[inline]
     fn contains(&self, sector: u64, bytes: u32) -> bool {
         let end = sector.checked_add(u64::from(bytes / SECTOR_BYTES));
         bytes % SECTOR_BYTES == 0 && end.is_some_and(|end| end <= self.sectors)

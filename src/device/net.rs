@@ -156,6 +156,7 @@ impl NetDriver {
     ///
     /// # Errors
     /// [`QueueError::Full`].
+    #[inline]
     pub fn post_rx(&mut self, token: u32) -> Result<u16, NetError> {
         let head = self.rx.next_head().ok_or(QueueError::Full { needed: 1, free: 0 })?;
         let addr = self.layout.buffer(NetQueue::Rx, head);
@@ -166,6 +167,7 @@ impl NetDriver {
     ///
     /// # Errors
     /// [`QueueError::Full`], or a length no frame can have.
+    #[inline]
     pub fn send(&mut self, len: u32, token: u32) -> Result<u16, NetError> {
         let max = self.layout.max_frame();
         if len == 0 || len > max {
@@ -180,6 +182,7 @@ impl NetDriver {
     ///
     /// # Errors
     /// As [`DriverQueue::needs_kick`].
+    #[inline]
     pub fn needs_kick(&mut self, queue: NetQueue) -> Result<bool, NetError> {
         Ok(self.queue_mut(queue).needs_kick()?)
     }
@@ -188,6 +191,7 @@ impl NetDriver {
     ///
     /// # Errors
     /// As [`DriverQueue::pop_used`].
+    #[inline]
     pub fn reap_tx(&mut self) -> Result<Option<u32>, NetError> {
         Ok(self.tx.pop_used()?.map(|used| used.token))
     }
@@ -196,6 +200,7 @@ impl NetDriver {
     ///
     /// # Errors
     /// As [`DriverQueue::pop_used`], or the buffer came back without a frame.
+    #[inline]
     pub fn receive(&mut self) -> Result<Option<NetReceived>, NetError> {
         let Some(used) = self.rx.pop_used()? else { return Ok(None) };
         match used.len.checked_sub(NET_HEADER_BYTES) {
@@ -284,6 +289,7 @@ impl NetEcho {
     ///
     /// # Errors
     /// As [`DeviceQueue::pop`].
+    #[inline]
     pub fn pop(&mut self) -> Result<Option<NetWork>, NetError> {
         let Some(Received { head, readable, well_formed, .. }) = self.tx.pop()? else { return Ok(None) };
         let bytes = if well_formed { readable.saturating_sub(NET_HEADER_BYTES) } else { 0 };
@@ -294,6 +300,7 @@ impl NetEcho {
     ///
     /// # Errors
     /// As [`DeviceQueue::complete`] and, for the receive queue, [`DeviceQueue::pop`].
+    #[inline]
     pub fn complete(&mut self, work: NetWork) -> Result<NetDone, NetError> {
         let tx_interrupt = self.tx.complete(work.head, 0)?;
         let reply = if work.bytes == 0 { Reply::NoFrame } else { self.deliver()? };
@@ -312,6 +319,7 @@ impl NetEcho {
         Ok(side.set_notifications(wanted)?)
     }
 
+    #[inline]
     fn deliver(&mut self) -> Result<Reply, NetError> {
         let Some(buffer) = self.rx.pop()? else { return Ok(Reply::NoBuffer) };
         let bytes = NET_HEADER_BYTES + self.reply_bytes;

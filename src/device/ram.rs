@@ -36,7 +36,7 @@ impl GuestRam {
     }
 
     /// `bytes` at `addr`, if all of them are in this memory.
-    #[inline]
+    #[inline(always)]
     pub(super) fn slice(
         &self,
         what: &'static str,
@@ -46,7 +46,7 @@ impl GuestRam {
         self.piece(addr.0, index(bytes)).ok_or(QueueError::Memory { what, addr: addr.0, bytes })
     }
 
-    #[inline]
+    #[inline(always)]
     fn piece(&self, addr: u64, bytes: usize) -> Option<VolatileSlice<'_>> {
         self.mapping.get_slice(index(addr.checked_sub(self.base)?), bytes).ok()
     }

@@ -1,42 +1,55 @@
 //! fio jobs on virtio-blk devices with a null back end.
 //!
 //! A job is a guest thread on a vCPU. It builds up to `iodepth_batch` requests, rings each device it touched once if
-//! the device wants it, and goes on until `iodepth` are in flight. A back end serves one request at a time; while it
-//! does, the driver's kicks are suppressed by the used ring's flag, as vhost and QEMU's iothread do it.
+//! the device wants it, and goes on until `iodepth` are in flight. A back end serves one request at a time.
 
 mod job;
 mod layout;
 
+use std::collections::VecDeque;
+
 use crate::addr::index;
 use crate::device::{
-    BlkDriver, BlkError, BlkKind, BlkStatus, BlkWork, Notifications, NullBlock, QueueError, SECTOR_BYTES,
+    BlkDone, BlkDriver, BlkError, BlkKind, BlkStatus, BlkWork, Notifications, NullBlock, QueueError, SECTOR_BYTES,
 };
 use crate::machine::{Extra, SimTime};
 use crate::workload::fio::{Direction, FioJob, Plan};
 
-use super::engine::{Core, Load, Task};
-use super::result::{JobResult, Metric};
+use super::backend::{Backend, Server};
+use super::engine::{Core, Load, Step, Task};
+use super::result::{JobResult, Metric, per_second};
 use super::scenario::Scenario;
 use super::{Finish, SimError};
 
-use job::{Job, Next};
+use job::{Building, Job, Next, Part};
 pub(super) use layout::Layout;
 
-/// A device: the guest's driver, the back end, and what the back end is at.
+impl Server for NullBlock {
+    type Work = BlkWork;
+
+    #[inline]
+    fn pop(&mut self) -> Result<Option<BlkWork>, SimError> {
+        Ok(Self::pop(self)?)
+    }
+
+    #[inline]
+    fn complete(&mut self, work: BlkWork) -> Result<bool, SimError> {
+        Ok(Self::complete(self, work)?)
+    }
+
+    fn set_kicks(&mut self, wanted: Notifications) -> Result<bool, SimError> {
+        Ok(self.set_notifications(wanted)?)
+    }
+}
+
+/// A device: the guest's driver and the back end.
 struct Device {
     driver: BlkDriver,
-    backend: NullBlock,
-    /// vCPU that takes its interrupts.
-    vcpu: u32,
-    /// The back end was told and has not gone idle again.
-    active: bool,
-    /// From when on its thread runs and has switched notifications off.
-    awake_at: SimTime,
-    /// The used ring's flag is set.
-    suppressed: bool,
-    /// The request being served, unless it is the first one: that is taken when it is done.
-    current: Option<BlkWork>,
-    interrupt_pending: bool,
+    backend: Backend<NullBlock>,
+    /// What the interrupt handler has taken from the queue and not yet brought to its job.
+    reaped: Option<BlkDone>,
+    /// Jobs whose next request finds no room in the queue, in the order they came.
+    waiting: VecDeque<u32>,
 }
 
 /// A request in flight.
@@ -48,15 +61,57 @@ struct Flight {
     submitted: SimTime,
 }
 
-pub(super) struct Blk {
-    jobs: Vec<Job>,
+/// All devices, and the requests in their queues by token.
+struct Queues {
     devices: Vec<Device>,
     flights: Vec<Flight>,
     free: Vec<u32>,
-    /// Devices that the batch being built has touched.
-    touched: Vec<u32>,
-    /// Jobs that an interrupt handler completed requests of.
-    completed: Vec<u32>,
+}
+
+impl Queues {
+    /// Puts a request into its queue; `false` if that is full.
+    #[inline]
+    fn submit(&mut self, job: u32, building: &Building) -> Result<bool, SimError> {
+        let Building { request, device, submitted } = *building;
+        let kind = match request.direction {
+            Direction::Read => BlkKind::Read,
+            Direction::Write => BlkKind::Write,
+        };
+        let flight = Flight { job, offset: request.offset, bytes: request.len, submitted };
+        let token = self.free.last().copied().unwrap_or(u32::try_from(self.flights.len()).unwrap_or(u32::MAX));
+        let bytes = request.len.next_multiple_of(SECTOR_BYTES);
+        let sector = request.offset / u64::from(SECTOR_BYTES);
+        match self.devices[index(u64::from(device))].driver.submit(kind, sector, bytes, token) {
+            Ok(_) => {}
+            Err(BlkError::Queue(QueueError::Full { .. })) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+        match self.free.pop() {
+            Some(slot) => self.flights[index(u64::from(slot))] = flight,
+            None => self.flights.push(flight),
+        }
+        Ok(true)
+    }
+
+    /// Looks whether `device` wants to be kicked at `now`, and does it: when the guest goes on, if it was.
+    #[inline]
+    fn kick(&mut self, core: &mut Core, vcpu: u32, device: u32, now: SimTime) -> Result<Option<SimTime>, SimError> {
+        let Device { driver, backend, .. } = &mut self.devices[index(u64::from(device))];
+        backend.catch_up(now)?;
+        if !driver.needs_kick()? {
+            return Ok(None);
+        }
+        let (signal, end) = core.doorbell(vcpu, device, 0, now)?;
+        if let Some(signal) = signal {
+            backend.notified(core, signal);
+        }
+        Ok(Some(end))
+    }
+}
+
+pub(super) struct Blk {
+    jobs: Vec<Job>,
+    queues: Queues,
     running: usize,
     notes: Vec<String>,
 }
@@ -66,15 +121,12 @@ impl Blk {
         let mut devices = Vec::new();
         for device in 0..scenario.devices {
             let place = layout.device(device)?;
+            let null = NullBlock::new(core.ram.clone(), place.queue(), plan.device_bytes.div_ceil(512))?;
             devices.push(Device {
                 driver: BlkDriver::new(core.ram.clone(), place)?,
-                backend: NullBlock::new(core.ram.clone(), place.queue(), plan.device_bytes.div_ceil(512))?,
-                vcpu: layout.job_of(device) % core.vcpus(),
-                active: false,
-                awake_at: SimTime::default(),
-                suppressed: false,
-                current: None,
-                interrupt_pending: false,
+                backend: Backend::new(null, Extra::NullBlock, device, layout.job_of(device) % core.vcpus()),
+                reaped: None,
+                waiting: VecDeque::new(),
             });
         }
         let mut group = 0;
@@ -86,11 +138,7 @@ impl Blk {
         let mut blk = Self {
             running: jobs.len(),
             jobs,
-            devices,
-            flights: Vec::new(),
-            free: Vec::new(),
-            touched: Vec::new(),
-            completed: Vec::new(),
+            queues: Queues { devices, flights: Vec::new(), free: Vec::new() },
             notes: notes(plan),
         };
         blk.start_group(core, 0, SimTime::default());
@@ -108,175 +156,124 @@ impl Blk {
         ended.end(now);
         let group = ended.group;
         self.running -= 1;
-        core.now = core.now.max(now);
         if self.jobs.iter().all(|job| job.group != group || job.has_ended()) {
             self.start_group(core, group + 1, now);
         }
     }
 
-    /// Puts a request into a queue; `false` if that is full.
-    fn submit(
-        &mut self,
-        job: u32,
-        device: u32,
-        request: &crate::workload::fio::Request,
-        at: SimTime,
-    ) -> Result<bool, SimError> {
-        let kind = match request.direction {
-            Direction::Read => BlkKind::Read,
-            Direction::Write => BlkKind::Write,
-        };
-        let flight = Flight { job, offset: request.offset, bytes: request.len, submitted: at };
-        let token = self.free.last().copied().unwrap_or(u32::try_from(self.flights.len()).unwrap_or(u32::MAX));
-        let bytes = request.len.next_multiple_of(SECTOR_BYTES);
-        let sector = request.offset / u64::from(SECTOR_BYTES);
-        match self.devices[index(u64::from(device))].driver.submit(kind, sector, bytes, token) {
-            Ok(_) => {}
-            Err(BlkError::Queue(QueueError::Full { .. })) => return Ok(false),
-            Err(error) => return Err(error.into()),
+    /// A request is back with its job.
+    #[inline]
+    fn complete(&mut self, core: &mut Core, device: u32, done: BlkDone, now: SimTime) -> Result<(), SimError> {
+        let flight = self.queues.flights[index(u64::from(done.token))];
+        self.queues.free.push(done.token);
+        if done.status != BlkStatus::Ok {
+            return Err(SimError::Request { device, offset: flight.offset, status: done.status });
         }
-        match self.free.pop() {
-            Some(slot) => self.flights[index(u64::from(slot))] = flight,
-            None => self.flights.push(flight),
+        let here = &mut self.queues.devices[index(u64::from(device))];
+        let vcpu = here.backend.vcpu;
+        let job = &mut self.jobs[index(u64::from(flight.job))];
+        if job.complete(flight.bytes, flight.submitted, now) {
+            core.wake(vcpu, job.vcpu, Task::Thread(flight.job));
         }
-        Ok(true)
-    }
-
-    /// Rings every device that the batch touched and that wants it.
-    fn kick(&mut self, core: &mut Core, vcpu: u32, start: SimTime) -> Result<SimTime, SimError> {
-        let mut time = start;
-        for at in 0..self.touched.len() {
-            let touched = self.touched[at];
-            let device = &mut self.devices[index(u64::from(touched))];
-            if device.active && !device.suppressed && time >= device.awake_at {
-                device.backend.set_notifications(Notifications::Disabled)?;
-                device.suppressed = true;
-            }
-            if device.driver.needs_kick()? {
-                let (signal, end) = core.doorbell(vcpu, touched, 0, time)?;
-                time = end;
-                if let Some(signal) = signal {
-                    self.notified(core, touched, 0, signal)?;
-                }
-            }
+        // Its place in the queue is for the job that waits longest.
+        if let Some(next) = here.waiting.pop_front() {
+            core.wake(vcpu, self.jobs[index(u64::from(next))].vcpu, Task::Thread(next));
         }
-        self.touched.clear();
-        Ok(time)
+        Ok(())
     }
-}
-
-/// What the plan has to remark.
-fn notes(plan: &Plan) -> Vec<String> {
-    let mut notes: Vec<_> = plan.notes.iter().map(|note| note.text.clone()).collect();
-    let ignored: Vec<_> = plan.ignored.iter().map(|o| format!("{} (line {})", o.name, o.line)).collect();
-    if !ignored.is_empty() {
-        notes.push(format!("options of fio that are not modelled and were ignored: {}", ignored.join(", ")));
-    }
-    notes
 }
 
 impl Load for Blk {
-    fn thread(&mut self, core: &mut Core, thread: u32, now: SimTime) -> Result<SimTime, SimError> {
-        let cost = core.prices.around(Extra::BlockSubmit);
-        let at = index(u64::from(thread));
-        let vcpu = self.jobs[at].vcpu;
-        let mut time = now;
-        let mut next = self.jobs[at].next(time);
-        let mut batch = 0;
-        while let Next::Submit(request, device) = next {
-            if !self.submit(thread, device, &request, time)? {
-                self.jobs[at].put_back(request);
-                next = Next::WaitForCompletion;
-                break;
+    /// Each request takes a step from the system call to its queue; each doorbell takes a step.
+    fn thread(&mut self, core: &mut Core, thread: u32, mut now: SimTime) -> Result<Step, SimError> {
+        let Self { jobs, queues, .. } = self;
+        let job = &mut jobs[index(u64::from(thread))];
+        loop {
+            let next = match job.part {
+                Part::Choose => match job.next(now) {
+                    Next::Submit(building) => {
+                        job.part = Part::Submit(building);
+                        now + core.prices.around(Extra::BlockSubmit)
+                    }
+                    // Nothing more for now: what there is must not wait.
+                    _ if job.has_touched() => {
+                        job.part = Part::Kick(None);
+                        continue;
+                    }
+                    Next::WaitUntil(when) => {
+                        core.ready(job.vcpu, Task::Thread(thread), when);
+                        return Ok(Step::Done(now));
+                    }
+                    Next::WaitForCompletion => {
+                        job.wait();
+                        return Ok(Step::Done(now));
+                    }
+                    Next::Ended => {
+                        self.end_job(core, thread, now);
+                        return Ok(Step::Done(now));
+                    }
+                },
+                Part::Submit(building) => {
+                    if queues.submit(thread, &building)? {
+                        job.submitted();
+                    } else if job.has_touched() {
+                        job.part = Part::Kick(Some(building));
+                    } else {
+                        // Any completion on that device makes room, whosever it is.
+                        queues.devices[index(u64::from(building.device))].waiting.push_back(thread);
+                        return Ok(Step::Done(now));
+                    }
+                    continue;
+                }
+                Part::Kick(building) => match job.next_touched() {
+                    Some(device) => match queues.kick(core, job.vcpu, device, now)? {
+                        Some(end) => end,
+                        None => continue,
+                    },
+                    None => {
+                        // Between two batches an interrupt may come in, or another job.
+                        if job.end_batch(building) && core.has_ready(job.vcpu) {
+                            core.enqueue(job.vcpu, Task::Thread(thread));
+                            return Ok(Step::Done(now));
+                        }
+                        continue;
+                    }
+                },
+            };
+            if !core.advance(next) {
+                return Ok(Step::More(next));
             }
-            time += cost;
-            self.jobs[at].submitted();
-            if !self.touched.contains(&device) {
-                self.touched.push(device);
-            }
-            batch += 1;
-            if batch == self.jobs[at].batch() {
-                break;
-            }
-            next = self.jobs[at].next(time);
+            now = next;
         }
-        time = self.kick(core, vcpu, time)?;
-        match next {
-            Next::Submit(..) => core.enqueue(vcpu, Task::Thread(thread)),
-            Next::WaitUntil(when) => core.ready(vcpu, Task::Thread(thread), when.max(time)),
-            Next::WaitForCompletion => self.jobs[at].wait(),
-            Next::Ended => self.end_job(core, thread, time),
-        }
-        Ok(time)
     }
 
-    fn interrupt(&mut self, core: &mut Core, device: u32, now: SimTime) -> Result<SimTime, SimError> {
-        let cost = core.prices.around(Extra::BlockComplete);
+    /// Each request takes a step. The handler ends when it finds no more (`virtblk_done`).
+    fn interrupt(&mut self, core: &mut Core, device: u32, mut now: SimTime) -> Result<Step, SimError> {
         let at = index(u64::from(device));
-        self.devices[at].interrupt_pending = false;
-        let mut time = now;
-        while let Some(done) = self.devices[at].driver.reap()? {
-            time += cost;
-            let flight = self.flights[index(u64::from(done.token))];
-            self.free.push(done.token);
-            if done.status != BlkStatus::Ok {
-                return Err(SimError::Request { device, offset: flight.offset, status: done.status });
+        loop {
+            if let Some(done) = self.queues.devices[at].reaped.take() {
+                self.complete(core, device, done, now)?;
             }
-            let job = &mut self.jobs[index(u64::from(flight.job))];
-            if job.complete(flight.bytes, flight.submitted, time) && !self.completed.contains(&flight.job) {
-                self.completed.push(flight.job);
+            let state = &mut self.queues.devices[at];
+            state.reaped = state.driver.reap()?;
+            if state.reaped.is_none() {
+                state.backend.interrupt_done();
+                return Ok(Step::Done(now));
             }
+            let next = now + core.prices.around(Extra::BlockComplete);
+            if !core.advance(next) {
+                return Ok(Step::More(next));
+            }
+            now = next;
         }
-        let here = self.devices[at].vcpu;
-        for i in 0..self.completed.len() {
-            let job = self.completed[i];
-            let vcpu = self.jobs[index(u64::from(job))].vcpu;
-            if vcpu == here {
-                core.enqueue(vcpu, Task::Thread(job));
-            } else {
-                core.ready(vcpu, Task::Thread(job), time);
-            }
-        }
-        self.completed.clear();
-        Ok(time)
     }
 
-    fn notified(&mut self, core: &mut Core, device: u32, _queue: u16, now: SimTime) -> Result<(), SimError> {
-        let state = &mut self.devices[index(u64::from(device))];
-        if !state.active {
-            state.active = true;
-            state.awake_at = now + core.prices.around(Extra::BackendWake);
-            let done = state.awake_at + core.prices.around(Extra::NullBlock);
-            core.backend_at(device, done);
-        }
-        Ok(())
+    fn notified(&mut self, core: &mut Core, device: u32, at: SimTime) {
+        self.queues.devices[index(u64::from(device))].backend.notified(core, at);
     }
 
     fn backend(&mut self, core: &mut Core, device: u32, now: SimTime) -> Result<(), SimError> {
-        let state = &mut self.devices[index(u64::from(device))];
-        let work = match state.current.take() {
-            Some(work) => Some(work),
-            None => state.backend.pop()?,
-        };
-        if let Some(work) = work {
-            let due = state.backend.complete(work)?;
-            if due && !state.interrupt_pending {
-                state.interrupt_pending = true;
-                core.ready(state.vcpu, Task::Interrupt(device), now + core.prices.around(Extra::Interrupt));
-            }
-        }
-        state.current = state.backend.pop()?;
-        if state.current.is_none() && state.suppressed {
-            state.suppressed = false;
-            if state.backend.set_notifications(Notifications::Enabled)? {
-                state.current = state.backend.pop()?;
-            }
-        }
-        state.active = state.current.is_some();
-        if state.active {
-            core.backend_at(device, now + core.prices.around(Extra::NullBlock));
-        }
-        Ok(())
+        self.queues.devices[index(u64::from(device))].backend.finished(core, now)
     }
 
     fn finished(&self) -> bool {
@@ -293,9 +290,9 @@ impl Finish for Blk {
     /// Requests of all jobs over the time of their groups, one after another.
     fn metric(&self, _end: SimTime) -> Metric {
         let groups = self.jobs.iter().map(|job| job.group).max().map_or(0, |last| last + 1);
-        let seconds: f64 = (0..groups).map(|group| job::span(&self.jobs, group).seconds()).sum();
+        let time = (0..groups).fold(SimTime::default(), |sum, group| sum + job::span(&self.jobs, group));
         let completed: u64 = self.jobs.iter().map(Job::completed).sum();
-        Metric { unit: "IOPS", value: if seconds > 0.0 { completed as f64 / seconds } else { 0.0 } }
+        Metric { unit: "IOPS", value: per_second(completed, time) }
     }
 
     fn jobs(&self) -> Vec<JobResult> {
@@ -305,6 +302,16 @@ impl Finish for Blk {
     fn notes(&self) -> Vec<String> {
         self.notes.clone()
     }
+}
+
+/// What the plan has to remark.
+fn notes(plan: &Plan) -> Vec<String> {
+    let mut notes: Vec<_> = plan.notes.iter().map(|note| note.text.clone()).collect();
+    let ignored: Vec<_> = plan.ignored.iter().map(|o| format!("{} (line {})", o.name, o.line)).collect();
+    if !ignored.is_empty() {
+        notes.push(format!("options of fio that are not modelled and were ignored: {}", ignored.join(", ")));
+    }
+    notes
 }
 
 /// A job's share of what there is to simulate; used for its name in results.

@@ -6,8 +6,8 @@ use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use crate::addr::index;
 use crate::machine::SimTime;
 
-use super::engine::{Core, Load, Task};
-use super::result::{JobResult, Latency, Metric};
+use super::engine::{Core, Load, Step, Task};
+use super::result::{JobResult, Latency, Metric, per_second};
 use super::scenario::{Doorbells, Pattern, Scenario};
 use super::{Finish, SimError};
 
@@ -27,7 +27,7 @@ pub(super) struct Stream {
     until_remove: u64,
 }
 
-/// Doorbells that a thread rings before it lets another event in.
+/// Doorbells that a thread rings, if nothing else happens, before it lets the engine report progress.
 const BURST: u64 = 64;
 
 impl Stream {
@@ -63,16 +63,18 @@ impl Stream {
 }
 
 impl Load for Stream {
-    fn thread(&mut self, core: &mut Core, thread: u32, now: SimTime) -> Result<SimTime, SimError> {
+    /// A doorbell and the gap behind it take a step.
+    fn thread(&mut self, core: &mut Core, thread: u32, mut now: SimTime) -> Result<Step, SimError> {
         let at = index(u64::from(thread));
         let gap = SimTime::from_whole_ns(self.spec.gap_ns);
-        let mut time = now;
-        // Several vCPUs take turns after each doorbell, so that their order is the virtual time's.
-        let burst = if self.threads.len() == 1 { BURST } else { 1 };
-        for _ in 0..burst.min(self.threads[at].left) {
+        for _ in 0..BURST {
+            if self.threads[at].left == 0 {
+                self.threads[at].ended = now;
+                self.running -= 1;
+                return Ok(Step::Done(now));
+            }
             let device = self.pick(at);
-            (_, time) = core.doorbell(thread, device, 0, time)?;
-            time += gap;
+            let (_, end) = core.doorbell(thread, device, 0, now)?;
             self.threads[at].left -= 1;
             if self.spec.remove_every > 0 {
                 self.until_remove -= 1;
@@ -81,24 +83,19 @@ impl Load for Stream {
                     core.reenter(device)?;
                 }
             }
+            if !core.advance(end + gap) {
+                return Ok(Step::More(end + gap));
+            }
+            now = end + gap;
         }
-        if self.threads[at].left == 0 {
-            self.threads[at].ended = time;
-            self.running -= 1;
-            core.now = core.now.max(time);
-        } else {
-            core.enqueue(thread, Task::Thread(thread));
-        }
-        Ok(time)
+        Ok(Step::More(now))
     }
 
-    fn interrupt(&mut self, _core: &mut Core, _device: u32, now: SimTime) -> Result<SimTime, SimError> {
-        Ok(now)
+    fn interrupt(&mut self, _core: &mut Core, _device: u32, now: SimTime) -> Result<Step, SimError> {
+        Ok(Step::Done(now))
     }
 
-    fn notified(&mut self, _core: &mut Core, _device: u32, _queue: u16, _now: SimTime) -> Result<(), SimError> {
-        Ok(())
-    }
+    fn notified(&mut self, _core: &mut Core, _device: u32, _at: SimTime) {}
 
     fn backend(&mut self, _core: &mut Core, _device: u32, _now: SimTime) -> Result<(), SimError> {
         Ok(())
@@ -117,19 +114,16 @@ impl Load for Stream {
 impl Finish for Stream {
     fn metric(&self, end: SimTime) -> Metric {
         let count = self.spec.count * self.threads.len() as u64;
-        Metric { unit: "doorbells/s", value: count as f64 / end.seconds() }
+        Metric { unit: "doorbells/s", value: per_second(count, end) }
     }
 
     fn jobs(&self) -> Vec<JobResult> {
-        let row = |(i, thread): (usize, &Thread)| {
-            let per_second = self.spec.count as f64 / thread.ended.seconds();
-            JobResult {
-                name: format!("vcpu{i}"),
-                completed: self.spec.count,
-                per_second,
-                bytes_per_second: 0.0,
-                latency_ns: Latency::default(),
-            }
+        let row = |(i, thread): (usize, &Thread)| JobResult {
+            name: format!("vcpu{i}"),
+            completed: self.spec.count,
+            per_second: per_second(self.spec.count, thread.ended),
+            bytes_per_second: 0.0,
+            latency_ns: Latency::default(),
         };
         self.threads.iter().enumerate().map(row).collect()
     }

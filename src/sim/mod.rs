@@ -2,9 +2,12 @@
 //!
 //! Deterministic: the same scenario and seed give the same result on any host.
 
+mod backend;
 mod blk;
 mod doorbells;
 mod engine;
+mod events;
+mod latencies;
 mod net;
 mod result;
 pub mod scenario;
@@ -121,6 +124,20 @@ pub enum SimError {
         /// Where.
         addr: u64,
     },
+    /// Events go on, but time does not.
+    #[error(
+        "virtual time stands still at {} ns: does the machine model price everything on the workload's way at 0?",
+        at.ns()
+    )]
+    StandsStill {
+        /// When.
+        at: SimTime,
+    },
+    /// Beyond what [`SimTime`] holds.
+    #[error(
+        "virtual time has run out: a run reaches 213 days at most; shorten runtime, thinktime or startdelay, or raise the rate"
+    )]
+    EndOfTime,
     /// Nothing is left to happen, but threads have not ended.
     #[error("nothing happens any more at {} ns of virtual time, but the guest still waits", at.ns())]
     Stalled {
@@ -150,7 +167,7 @@ pub fn run(scenario: &Scenario, progress: &mut dyn FnMut(f64)) -> Result<RunResu
             drive(scenario, layout.ram_bytes(), |core| blk::Blk::new(core, scenario, plan, &layout), progress)
         }
         Workload::Netperf(test) => {
-            let ram = net::ram_bytes(scenario)?;
+            let ram = net::ram_bytes(scenario, test)?;
             drive(scenario, ram, |core| net::Net::new(core, scenario, *test), progress)
         }
         Workload::Doorbells(stream) => {

@@ -5,53 +5,78 @@
 
 use std::collections::VecDeque;
 
-use hdrhistogram::Histogram;
-
 use crate::addr::{GuestPhysAddr, index};
 use crate::device::{NetDriver, NetEcho, NetLayout, NetQueue, NetWork, Notifications, Reply};
 use crate::machine::{Extra, SimTime};
-use crate::workload::netperf::{MAX_MESSAGE, TcpRr};
+use crate::workload::netperf::TcpRr;
 
-use super::engine::{Core, Load, Task};
-use super::result::{JobResult, Latency, Metric};
+use super::backend::{Backend, Server};
+use super::engine::{Core, Load, Step, Task};
+use super::latencies::Latencies;
+use super::result::{JobResult, Metric, per_second};
 use super::scenario::Scenario;
 use super::{Finish, SimError};
 
-/// Descriptors of a queue.
-const QUEUE: u16 = 256;
+/// Descriptors of a queue, at least: what QEMU's virtio-net offers.
+const QUEUE: u32 = 256;
 /// Ethernet, IP and TCP headers with time stamps, bytes.
 const FRAME_HEADERS: u32 = 66;
 
-fn layout(device: u32) -> Result<NetLayout, SimError> {
-    let max_frame = u32::try_from(MAX_MESSAGE).unwrap_or(u32::MAX).saturating_add(FRAME_HEADERS);
-    let stride = NetLayout::new(GuestPhysAddr(0), QUEUE, max_frame)?.bytes().next_multiple_of(1 << 16);
-    Ok(NetLayout::new(GuestPhysAddr(stride * u64::from(device)), QUEUE, max_frame)?)
+/// Where the queues and buffers of a device lie: room for a frame of each of its connections.
+fn layout(scenario: &Scenario, test: &TcpRr, device: u32) -> Result<NetLayout, SimError> {
+    let connections = scenario.vcpus.div_ceil(scenario.devices);
+    let queue = u16::try_from(connections.next_power_of_two().max(QUEUE)).unwrap_or(u16::MAX);
+    let frame = test.request.max(test.response) + FRAME_HEADERS;
+    let stride = NetLayout::new(GuestPhysAddr(0), queue, frame)?.bytes().next_multiple_of(1 << 16);
+    Ok(NetLayout::new(GuestPhysAddr(stride * u64::from(device)), queue, frame)?)
 }
 
 /// Guest RAM for all queues and buffers.
-pub(super) fn ram_bytes(scenario: &Scenario) -> Result<u64, SimError> {
-    Ok(layout(0)?.bytes().next_multiple_of(1 << 16) * u64::from(scenario.devices))
+pub(super) fn ram_bytes(scenario: &Scenario, test: &TcpRr) -> Result<u64, SimError> {
+    Ok(layout(scenario, test, 0)?.bytes().next_multiple_of(1 << 16) * u64::from(scenario.devices))
+}
+
+/// The device's echo, and its number for errors.
+struct Echo(NetEcho, u32);
+
+impl Server for Echo {
+    type Work = NetWork;
+
+    #[inline]
+    fn pop(&mut self) -> Result<Option<NetWork>, SimError> {
+        Ok(self.0.pop()?)
+    }
+
+    #[inline]
+    fn complete(&mut self, work: NetWork) -> Result<bool, SimError> {
+        match self.0.complete(work)?.reply {
+            Reply::Delivered { interrupt } => Ok(interrupt),
+            reply => Err(SimError::Reply { device: self.1, reply }),
+        }
+    }
+
+    fn set_kicks(&mut self, wanted: Notifications) -> Result<bool, SimError> {
+        Ok(self.0.set_notifications(NetQueue::Tx, wanted)?)
+    }
 }
 
 struct Device {
     driver: NetDriver,
-    backend: NetEcho,
-    vcpu: u32,
-    active: bool,
-    awake_at: SimTime,
-    suppressed: bool,
-    current: Option<NetWork>,
-    interrupt_pending: bool,
+    backend: Backend<Echo>,
     /// Connections that wait for an answer, in the order of their requests.
     asked: VecDeque<u32>,
+    /// The connection whose answer the interrupt handler has taken from the queue and not yet brought to it.
+    answered: Option<u32>,
 }
 
 struct Connection {
     device: u32,
     sent: SimTime,
+    /// The thread is past the system call, at the queue.
+    sending: bool,
     transactions: u64,
     ended: Option<SimTime>,
-    latency: Histogram<u64>,
+    latency: Latencies,
 }
 
 pub(super) struct Net {
@@ -67,36 +92,31 @@ impl Net {
     pub fn new(core: &mut Core, scenario: &Scenario, test: TcpRr) -> Result<Self, SimError> {
         let mut devices = Vec::new();
         for device in 0..scenario.devices {
-            let place = layout(device)?;
+            let place = layout(scenario, &test, device)?;
             let mut driver = NetDriver::new(core.ram.clone(), place)?;
-            let mut backend = NetEcho::new(core.ram.clone(), place, test.response + FRAME_HEADERS)?;
+            let mut echo = NetEcho::new(core.ram.clone(), place, test.response + FRAME_HEADERS)?;
             driver.set_interrupts(NetQueue::Tx, Notifications::Disabled)?;
-            backend.set_notifications(NetQueue::Rx, Notifications::Disabled)?;
-            for token in 0..u32::from(QUEUE) {
+            echo.set_notifications(NetQueue::Rx, Notifications::Disabled)?;
+            let queue = place.queue(NetQueue::Rx).size();
+            for token in 0..u32::from(queue) {
                 driver.post_rx(token)?;
             }
             devices.push(Device {
                 driver,
-                backend,
-                vcpu: device % core.vcpus(),
-                active: false,
-                awake_at: SimTime::default(),
-                suppressed: false,
-                current: None,
-                interrupt_pending: false,
-                asked: VecDeque::with_capacity(usize::from(QUEUE)),
+                backend: Backend::new(Echo(echo, device), Extra::NetEcho, device, device % core.vcpus()),
+                asked: VecDeque::with_capacity(usize::from(queue)),
+                answered: None,
             });
         }
         let mut connections = Vec::new();
         for i in 0..core.vcpus() {
-            let latency = Histogram::new_with_bounds(1, 1_000_000_000_000, 3)
-                .map_err(|error| SimError::Histogram(error.to_string()))?;
             connections.push(Connection {
                 device: i % scenario.devices,
                 sent: SimTime::default(),
+                sending: false,
                 transactions: 0,
                 ended: None,
-                latency,
+                latency: Latencies::new()?,
             });
             core.ready(i, Task::Thread(i), SimTime::default());
         }
@@ -113,93 +133,70 @@ impl Net {
 }
 
 impl Load for Net {
-    fn thread(&mut self, core: &mut Core, thread: u32, now: SimTime) -> Result<SimTime, SimError> {
+    /// A send takes a step from the system call to the queue, and the doorbell another.
+    fn thread(&mut self, core: &mut Core, thread: u32, mut now: SimTime) -> Result<Step, SimError> {
         let connection = &mut self.connections[index(u64::from(thread))];
-        if now.whole_ns() >= self.test.duration_ns {
-            connection.ended = Some(now);
-            self.running -= 1;
-            return Ok(now);
+        if !connection.sending {
+            if now.whole_ns() >= self.test.duration_ns {
+                connection.ended = Some(now);
+                self.running -= 1;
+                return Ok(Step::Done(now));
+            }
+            connection.sent = now;
+            connection.sending = true;
+            let next = now + self.send;
+            if !core.advance(next) {
+                return Ok(Step::More(next));
+            }
+            now = next;
         }
-        connection.sent = now;
-        let mut time = now + self.send;
+        connection.sending = false;
         let number = connection.device;
-        let device = &mut self.devices[index(u64::from(number))];
-        while device.driver.reap_tx()?.is_some() {}
-        device.driver.send(self.test.request + FRAME_HEADERS, thread)?;
-        device.asked.push_back(thread);
-        if device.active && !device.suppressed && time >= device.awake_at {
-            device.backend.set_notifications(NetQueue::Tx, Notifications::Disabled)?;
-            device.suppressed = true;
+        let Device { driver, backend, asked, .. } = &mut self.devices[index(u64::from(number))];
+        while driver.reap_tx()?.is_some() {}
+        driver.send(self.test.request + FRAME_HEADERS, thread)?;
+        asked.push_back(thread);
+        backend.catch_up(now)?;
+        if !driver.needs_kick(NetQueue::Tx)? {
+            return Ok(Step::Done(now));
         }
-        if device.driver.needs_kick(NetQueue::Tx)? {
-            let (signal, end) = core.doorbell(thread, number, NetQueue::Tx.index(), time)?;
-            time = end;
-            if let Some(signal) = signal {
-                self.notified(core, number, NetQueue::Tx.index(), signal)?;
-            }
+        let (signal, end) = core.doorbell(thread, number, NetQueue::Tx.index(), now)?;
+        if let Some(signal) = signal {
+            backend.notified(core, signal);
         }
-        Ok(time)
+        Ok(Step::Done(end))
     }
 
-    fn interrupt(&mut self, core: &mut Core, device: u32, now: SimTime) -> Result<SimTime, SimError> {
-        let state = &mut self.devices[index(u64::from(device))];
-        state.interrupt_pending = false;
-        let mut time = now;
-        while let Some(received) = state.driver.receive()? {
-            state.driver.post_rx(received.token)?;
-            time += self.receive;
-            let Some(thread) = state.asked.pop_front() else { continue };
-            let connection = &mut self.connections[index(u64::from(thread))];
-            connection.transactions += 1;
-            connection.latency.saturating_record((time - connection.sent).whole_ns());
-            if thread == state.vcpu {
-                core.enqueue(thread, Task::Thread(thread));
-            } else {
-                core.ready(thread, Task::Thread(thread), time);
+    /// Each answer takes a step. The handler ends when it finds no more (`virtnet_poll`).
+    fn interrupt(&mut self, core: &mut Core, device: u32, mut now: SimTime) -> Result<Step, SimError> {
+        let Device { driver, backend, asked, answered } = &mut self.devices[index(u64::from(device))];
+        loop {
+            if let Some(thread) = answered.take() {
+                let connection = &mut self.connections[index(u64::from(thread))];
+                connection.transactions += 1;
+                connection.latency.record(now - connection.sent);
+                core.wake(backend.vcpu, thread, Task::Thread(thread));
             }
+            let Some(received) = driver.receive()? else {
+                backend.interrupt_done();
+                return Ok(Step::Done(now));
+            };
+            driver.post_rx(received.token)?;
+            *answered = asked.pop_front();
+            let next = now + self.receive;
+            if !core.advance(next) {
+                return Ok(Step::More(next));
+            }
+            now = next;
         }
-        Ok(time)
     }
 
-    fn notified(&mut self, core: &mut Core, device: u32, _queue: u16, now: SimTime) -> Result<(), SimError> {
-        let state = &mut self.devices[index(u64::from(device))];
-        if !state.active {
-            state.active = true;
-            state.awake_at = now + core.prices.around(Extra::BackendWake);
-            let done = state.awake_at + core.prices.around(Extra::NetEcho);
-            core.backend_at(device, done);
-        }
-        Ok(())
+    fn notified(&mut self, core: &mut Core, device: u32, at: SimTime) {
+        self.devices[index(u64::from(device))].backend.notified(core, at);
     }
 
     fn backend(&mut self, core: &mut Core, device: u32, now: SimTime) -> Result<(), SimError> {
-        let state = &mut self.devices[index(u64::from(device))];
-        let work = match state.current.take() {
-            Some(work) => Some(work),
-            None => state.backend.pop()?,
-        };
-        if let Some(work) = work {
-            match state.backend.complete(work)?.reply {
-                Reply::Delivered { interrupt: true } if !state.interrupt_pending => {
-                    state.interrupt_pending = true;
-                    core.ready(state.vcpu, Task::Interrupt(device), now + core.prices.around(Extra::Interrupt));
-                }
-                Reply::Delivered { .. } => {}
-                reply => return Err(SimError::Reply { device, reply }),
-            }
-        }
-        state.current = state.backend.pop()?;
-        if state.current.is_none() && state.suppressed {
-            state.suppressed = false;
-            if state.backend.set_notifications(NetQueue::Tx, Notifications::Enabled)? {
-                state.current = state.backend.pop()?;
-            }
-        }
-        state.active = state.current.is_some();
-        if state.active {
-            core.backend_at(device, now + core.prices.around(Extra::NetEcho));
-        }
-        Ok(())
+        self.devices[index(u64::from(device))].backend.finished(core, now)
     }
 
     fn finished(&self) -> bool {
@@ -214,19 +211,19 @@ impl Load for Net {
 impl Finish for Net {
     fn metric(&self, end: SimTime) -> Metric {
         let transactions: u64 = self.connections.iter().map(|connection| connection.transactions).sum();
-        Metric { unit: "trans/s", value: transactions as f64 / end.seconds() }
+        Metric { unit: "trans/s", value: per_second(transactions, end) }
     }
 
     fn jobs(&self) -> Vec<JobResult> {
         let row = |(i, connection): (usize, &Connection)| {
-            let seconds = connection.ended.unwrap_or_default().seconds();
+            let time = connection.ended.unwrap_or_default();
             let bytes = connection.transactions * u64::from(self.test.request + self.test.response);
             JobResult {
                 name: format!("connection{i}"),
                 completed: connection.transactions,
-                per_second: connection.transactions as f64 / seconds,
-                bytes_per_second: bytes as f64 / seconds,
-                latency_ns: Latency::of(&connection.latency),
+                per_second: per_second(connection.transactions, time),
+                bytes_per_second: per_second(bytes, time),
+                latency_ns: connection.latency.summary(),
             }
         };
         self.connections.iter().enumerate().map(row).collect()

@@ -1,10 +1,9 @@
 //! What a run gives: one type for every workload, for tables, JSON and CSV alike.
 
-use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::kvm_hv::{MissClass, Stage};
-use crate::machine::Provenance;
+use crate::machine::{Provenance, SimTime};
 
 use super::engine::Core;
 use super::scenario::Scenario;
@@ -82,17 +81,9 @@ pub struct Latency {
     pub max: u64,
 }
 
-impl Latency {
-    /// Of a histogram in ns.
-    #[must_use]
-    pub fn of(histogram: &Histogram<u64>) -> Self {
-        Self {
-            mean: histogram.mean(),
-            p50: histogram.value_at_quantile(0.5),
-            p99: histogram.value_at_quantile(0.99),
-            max: histogram.max(),
-        }
-    }
+/// So many in that time, per second; 0 if no time went by.
+pub(super) fn per_second(count: u64, time: SimTime) -> f64 {
+    if time == SimTime::default() { 0.0 } else { count as f64 / time.seconds() }
 }
 
 /// RAM that was taken for MMIO.

@@ -1,13 +1,15 @@
 //! Scenarios: a machine, a guest, a cache design and a workload in one TOML file.
 
-use std::path::{Path, PathBuf};
+mod file;
+
+use std::path::Path;
 
 use serde::Deserialize;
 
 use crate::addr::{KernelBehaviour, Preset, SwitchError};
 use crate::device::NotifyLayout;
-use crate::kvm_hv::{CacheDesign, CacheError, PolicyKind};
-use crate::machine::{FileError, Machine, parse_toml, read_text};
+use crate::kvm_hv::{CacheDesign, CacheError};
+use crate::machine::{FileError, Machine, read_text};
 use crate::workload::fio::{FioError, JobFile, Plan};
 use crate::workload::netperf::{NetperfError, TcpRr};
 use crate::workload::sequence::{Sequence, SequenceError};
@@ -189,128 +191,6 @@ pub struct Scenario {
     pub seed: u64,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawScenario {
-    name: String,
-    description: String,
-    machine: String,
-    #[serde(default)]
-    kernel: Preset,
-    #[serde(default)]
-    set: Vec<String>,
-    #[serde(default)]
-    seed: u64,
-    #[serde(default)]
-    cache: RawCache,
-    #[serde(default)]
-    guest: RawGuest,
-    #[serde(default)]
-    notify: RawNotify,
-    fio: Option<RawJob>,
-    netperf: Option<RawNetperf>,
-    doorbells: Option<Doorbells>,
-    sequence: Option<RawSequence>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct RawCache {
-    entries: u64,
-    policy: PolicyKind,
-}
-
-impl Default for RawCache {
-    fn default() -> Self {
-        Self { entries: 4, policy: PolicyKind::RoundRobin }
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct RawGuest {
-    vcpus: u64,
-    devices: u64,
-    layout: NotifyLayout,
-    hpt_order: u32,
-}
-
-impl Default for RawGuest {
-    fn default() -> Self {
-        Self { vcpus: 1, devices: 1, layout: NotifyLayout::Legacy, hpt_order: 18 }
-    }
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "kebab-case")]
-enum RawNotifyKind {
-    #[default]
-    Ioeventfd,
-    Exit,
-    Coalesced,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields, default)]
-struct RawNotify {
-    kind: RawNotifyKind,
-    length: Option<u32>,
-    poll_us: Option<u64>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawJob {
-    job: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawSequence {
-    file: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawNetperf {
-    test: String,
-    #[serde(default = "one")]
-    request: u64,
-    #[serde(default = "one")]
-    response: u64,
-    #[serde(default = "ten")]
-    duration_s: f64,
-}
-
-const fn one() -> u64 {
-    1
-}
-
-const fn ten() -> f64 {
-    10.0
-}
-
-/// A file that a scenario names: shipped text, or a path beside the scenario's own file.
-enum Named<'a> {
-    BuiltIn(&'a str, &'static str),
-    Path(PathBuf),
-}
-
-fn named<'a>(name: &'a str, folder: Option<&Path>) -> Named<'a> {
-    let path = folder.map_or_else(|| PathBuf::from(name), |folder| folder.join(name));
-    let built_in = BUILT_IN_WORKLOADS.iter().find(|(known, _)| *known == name);
-    match built_in {
-        // A file of one's own goes before a shipped one of the same name.
-        Some((_, text)) if folder.is_none() || !path.exists() => Named::BuiltIn(name, text),
-        _ => Named::Path(path),
-    }
-}
-
-/// The environment, which fio job files may name in `${...}`.
-fn environment(name: &str) -> Option<String> {
-    std::env::var(name).ok()
-}
-
 impl Scenario {
     /// A built-in scenario by name, a `.toml` scenario file, or a `.fio` job file (run as `fio-null-blk` is).
     ///
@@ -341,79 +221,6 @@ impl Scenario {
         }
     }
 
-    /// Parses a scenario. Files it names are shipped ones or lie relative to `folder`.
-    ///
-    /// # Errors
-    /// Whatever is wrong, with file and line.
-    pub fn parse(file: &str, text: &str, folder: Option<&Path>) -> Result<Self, ScenarioError> {
-        let raw: RawScenario = parse_toml(file, text)?;
-        let at = |key: &str, what: String| ScenarioError::File(FileError::at_key(file, text, key, what));
-        let machine = match Machine::built_in(&raw.machine) {
-            Some(machine) => machine,
-            None if raw.machine.ends_with(".toml") => {
-                Machine::read(&folder.unwrap_or_else(|| Path::new("")).join(&raw.machine))?
-            }
-            None => {
-                let what = format!("machine `{}` is neither built in (power8-2016) nor a .toml file", raw.machine);
-                return Err(at("machine", what));
-            }
-        };
-        let mut behaviour = raw.kernel.behaviour();
-        for setting in &raw.set {
-            behaviour.set(setting).map_err(|error| at("set", error.to_string()))?;
-        }
-        let cache = CacheDesign::new(raw.cache.entries, raw.cache.policy).map_err(|e| at("entries", e.to_string()))?;
-        let notify = raw.notify.check().map_err(|(key, what)| at(key, what))?;
-        let workload = match (raw.fio, raw.netperf, raw.doorbells, raw.sequence) {
-            (Some(fio), None, None, None) => {
-                let job = match named(&fio.job, folder) {
-                    Named::BuiltIn(name, text) => JobFile::parse(name, text, &environment)?,
-                    Named::Path(path) => JobFile::read(&path)?,
-                };
-                Workload::Fio(Box::new(job.plan()?))
-            }
-            (None, Some(net), None, None) => Workload::Netperf(
-                TcpRr::by_name(&net.test, net.request, net.response, net.duration_s)
-                    .map_err(|error| at("netperf", error.to_string()))?,
-            ),
-            (None, None, Some(doorbells), None) => {
-                if doorbells.count == 0 || doorbells.count > 1 << 40 {
-                    return Err(at("count", format!("count = {}: 1 to 2^40", doorbells.count)));
-                }
-                Workload::Doorbells(doorbells)
-            }
-            (None, None, None, Some(sequence)) => Workload::Sequence(match named(&sequence.file, folder) {
-                Named::BuiltIn(name, text) => Sequence::parse(name, text)?,
-                Named::Path(path) => Sequence::read(&path)?,
-            }),
-            _ => {
-                let what = "a scenario has exactly one workload table: [fio], [netperf], [doorbells] or [sequence]";
-                return Err(at("name", what.to_owned()));
-            }
-        };
-        let mut scenario = Self {
-            name: raw.name,
-            description: raw.description,
-            machine,
-            preset: raw.kernel,
-            behaviour,
-            cache,
-            vcpus: 1,
-            devices: 1,
-            layout: raw.guest.layout,
-            hpt_order: raw.guest.hpt_order,
-            notify,
-            workload,
-            seed: raw.seed,
-        };
-        scenario.set_vcpus(raw.guest.vcpus).map_err(|error| at("vcpus", error.to_string()))?;
-        scenario.set_devices(raw.guest.devices).map_err(|error| at("devices", error.to_string()))?;
-        if !(18..=46).contains(&scenario.hpt_order) {
-            return Err(at("hpt_order", format!("hpt_order = {}: 18 to 46", scenario.hpt_order)));
-        }
-        Ok(scenario)
-    }
-
     /// Sets the number of vCPUs.
     ///
     /// # Errors
@@ -436,26 +243,4 @@ impl Scenario {
 fn in_range(what: &'static str, value: u64, most: u64) -> Result<u32, ScenarioError> {
     let fits = u32::try_from(value).ok().filter(|_| (1..=most).contains(&value));
     fits.ok_or(ScenarioError::Range { what, value, least: 1, most })
-}
-
-impl RawNotify {
-    fn check(&self) -> Result<Notify, (&'static str, String)> {
-        if self.length.is_some() && !matches!(self.kind, RawNotifyKind::Ioeventfd) {
-            return Err(("length", "length goes with kind = \"ioeventfd\" only".to_owned()));
-        }
-        if self.poll_us.is_some() && !matches!(self.kind, RawNotifyKind::Coalesced) {
-            return Err(("poll_us", "poll_us goes with kind = \"coalesced\" only".to_owned()));
-        }
-        match self.kind {
-            RawNotifyKind::Ioeventfd => match self.length.unwrap_or(0) {
-                length @ (0 | 1 | 2 | 4 | 8) => Ok(Notify::Ioeventfd { length }),
-                length => Err(("length", format!("length = {length}: an ioeventfd has 0, 1, 2, 4 or 8 bytes"))),
-            },
-            RawNotifyKind::Exit => Ok(Notify::Exit),
-            RawNotifyKind::Coalesced => match self.poll_us.unwrap_or(50) {
-                poll_us @ 1..=1_000_000 => Ok(Notify::Coalesced { poll_ns: poll_us * 1000 }),
-                poll_us => Err(("poll_us", format!("poll_us = {poll_us}: 1 to 1000000 microseconds"))),
-            },
-        }
-    }
 }

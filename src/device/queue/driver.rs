@@ -3,15 +3,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-use virtio_bindings::virtio_ring::{VRING_DESC_F_NEXT, VRING_DESC_F_WRITE, VRING_USED_F_NO_NOTIFY};
-use vm_memory::{Bytes, VolatileSlice};
+use virtio_bindings::virtio_ring::{VRING_AVAIL_F_NO_INTERRUPT, VRING_USED_F_NO_NOTIFY};
+use vm_memory::Bytes;
 
-use super::{DESCRIPTOR_BYTES, Notifications, QueueError, QueueLayout, RING_HEADER_BYTES, USED_ENTRY_BYTES};
+use super::rings::{Rings, flag, missing};
+use super::{Notifications, QueueError, QueueLayout};
 use crate::addr::GuestPhysAddr;
 use crate::device::GuestRam;
 
-/// `VRING_AVAIL_F_NO_INTERRUPT` in `avail.flags` (virtio 1.2, 2.7.6).
-const NO_INTERRUPT: u16 = 1;
+/// In `avail.flags` (virtio 1.2, 2.7.6).
+const NO_INTERRUPT: u16 = flag(VRING_AVAIL_F_NO_INTERRUPT);
+/// In `used.flags` (virtio 1.2, 2.7.8).
+const NO_NOTIFY: u16 = flag(VRING_USED_F_NO_NOTIFY);
 
 /// A buffer, or a part of one, in guest memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -128,6 +131,7 @@ impl DriverQueue {
     ///
     /// # Errors
     /// [`QueueError::Full`] if there are too few descriptors, [`QueueError::Chain`] if the chain is not one.
+    #[inline(always)]
     pub fn add(&mut self, chain: &[Segment], token: u32) -> Result<u16, QueueError> {
         let descriptors = match u16::try_from(chain.len()) {
             Ok(0) => return Err(QueueError::Chain),
@@ -151,10 +155,9 @@ impl DriverQueue {
         self.chains += 1;
         self.outstanding[usize::from(head)] = Some(Outstanding { token, tail, descriptors, writable });
 
-        let slot = u32::from(self.avail_idx & (self.layout.size() - 1));
-        rings.store(self.layout.avail_offset() + RING_HEADER_BYTES + 2 * slot, head, Ordering::Relaxed)?;
+        rings.store(self.layout.avail_entry(self.avail_idx), head, Ordering::Relaxed)?;
         self.avail_idx = self.avail_idx.wrapping_add(1);
-        rings.store(self.layout.avail_offset() + 2, self.avail_idx, Ordering::Release)?;
+        rings.store(self.layout.avail_index(), self.avail_idx, Ordering::Release)?;
         self.unkicked = true;
         Ok(head)
     }
@@ -164,6 +167,7 @@ impl DriverQueue {
     ///
     /// # Errors
     /// None that a queue made by [`Self::new`] can show.
+    #[inline]
     pub fn needs_kick(&mut self) -> Result<bool, QueueError> {
         if !std::mem::take(&mut self.unkicked) {
             return Ok(false);
@@ -172,7 +176,7 @@ impl DriverQueue {
         fence(Ordering::SeqCst);
         let rings = Rings::of(&self.ram, self.layout)?;
         let flags: u16 = rings.load(self.layout.used_offset(), Ordering::Relaxed)?;
-        Ok(u32::from(flags) & VRING_USED_F_NO_NOTIFY == 0)
+        Ok(flags & NO_NOTIFY == 0)
     }
 
     /// The next chain the device has returned, if there is one (`virtqueue_get_buf_ctx_split`).
@@ -180,9 +184,10 @@ impl DriverQueue {
     /// # Errors
     /// The used ring names a chain that the device does not have, or more bytes than it holds. The entry is
     /// skipped, except that an impossible index stays an error until the device mends it.
+    #[inline(always)]
     pub fn pop_used(&mut self) -> Result<Option<Used>, QueueError> {
         let rings = Rings::of(&self.ram, self.layout)?;
-        let used: u16 = rings.load(self.layout.used_offset() + 2, Ordering::Acquire)?;
+        let used: u16 = rings.load(self.layout.used_index(), Ordering::Acquire)?;
         let waiting = used.wrapping_sub(self.used_idx);
         if waiting == 0 {
             return Ok(None);
@@ -190,8 +195,7 @@ impl DriverQueue {
         if waiting > self.chains {
             return Err(QueueError::UsedIndex { used, next: self.used_idx, outstanding: self.chains });
         }
-        let slot = u32::from(self.used_idx & (self.layout.size() - 1));
-        let entry = self.layout.used_offset() + RING_HEADER_BYTES + USED_ENTRY_BYTES * slot;
+        let entry = self.layout.used_entry(self.used_idx);
         let id: u32 = rings.load(entry, Ordering::Relaxed)?;
         let len: u32 = rings.load(entry + 4, Ordering::Relaxed)?;
         self.used_idx = self.used_idx.wrapping_add(1);
@@ -222,81 +226,9 @@ impl DriverQueue {
         let rings = Rings::of(&self.ram, self.layout)?;
         rings.store(self.layout.avail_offset(), flags, Ordering::Relaxed)?;
         fence(Ordering::SeqCst);
-        let used: u16 = rings.load(self.layout.used_offset() + 2, Ordering::Acquire)?;
+        let used: u16 = rings.load(self.layout.used_index(), Ordering::Acquire)?;
         Ok(used != self.used_idx)
     }
-}
-
-/// The queue's three parts, found once per operation.
-struct Rings<'m> {
-    all: VolatileSlice<'m>,
-    layout: QueueLayout,
-}
-
-impl<'m> Rings<'m> {
-    #[inline]
-    fn of(ram: &'m GuestRam, layout: QueueLayout) -> Result<Self, QueueError> {
-        Ok(Self { all: ram.slice("queue", layout.desc_table(), layout.bytes())?, layout })
-    }
-
-    /// Writes the words of a descriptor that differ from what was `written` last.
-    #[inline]
-    fn write_descriptor(
-        &self,
-        written: &mut [u64; 2],
-        index: u16,
-        segment: &Segment,
-        next: Option<u16>,
-    ) -> Result<(), QueueError> {
-        let mut flags = if segment.writable { VRING_DESC_F_WRITE } else { 0 };
-        if next.is_some() {
-            flags |= VRING_DESC_F_NEXT;
-        }
-        let second = u64::from(segment.len) | u64::from(flags) << 32 | u64::from(next.unwrap_or(0)) << 48;
-        let offset = DESCRIPTOR_BYTES * u32::from(index);
-        let old = std::mem::replace(written, [segment.addr.0, second]);
-        if old[0] != segment.addr.0 {
-            self.store(offset, segment.addr.0, Ordering::Relaxed)?;
-        }
-        if old[1] != second {
-            self.store(offset + 8, second, Ordering::Relaxed)?;
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn store<T: LittleEndian>(&self, offset: u32, value: T, order: Ordering) -> Result<(), QueueError> {
-        self.all.store(value.to_little_endian(), offset as usize, order).map_err(|_| missing(self.layout))
-    }
-
-    #[inline]
-    fn load<T: LittleEndian>(&self, offset: u32, order: Ordering) -> Result<T, QueueError> {
-        let raw: T = self.all.load(offset as usize, order).map_err(|_| missing(self.layout))?;
-        Ok(raw.to_little_endian())
-    }
-}
-
-/// Ring fields are little-endian (virtio 1.2, 1.4); the conversion is its own inverse.
-trait LittleEndian: vm_memory::AtomicAccess {
-    fn to_little_endian(self) -> Self;
-}
-
-macro_rules! little_endian {
-    ($($type:ty),+) => {
-        $(impl LittleEndian for $type {
-            #[inline]
-            fn to_little_endian(self) -> Self {
-                self.to_le()
-            }
-        })+
-    };
-}
-
-little_endian!(u16, u32, u64);
-
-#[cold]
-const fn missing(layout: QueueLayout) -> QueueError {
-    QueueError::Memory { what: "queue", addr: layout.desc_table().0, bytes: layout.bytes() }
 }
 
 fn writable_bytes(chain: &[Segment]) -> Result<u32, QueueError> {

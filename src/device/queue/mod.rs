@@ -2,6 +2,7 @@
 
 mod device;
 mod driver;
+mod rings;
 
 pub use device::{DeviceQueue, Notifications, Received};
 pub use driver::{DriverQueue, Segment, Used};
@@ -67,6 +68,31 @@ impl QueueLayout {
     pub const fn bytes(&self) -> u64 {
         let used = RING_HEADER_BYTES + USED_ENTRY_BYTES * self.size as u32 + RING_EVENT_BYTES;
         (self.used_offset() + used) as u64
+    }
+
+    /// Offset of descriptor `index` from the base.
+    const fn descriptor(&self, index: u16) -> u32 {
+        DESCRIPTOR_BYTES * index as u32
+    }
+
+    /// Offset of `avail.idx`.
+    const fn avail_index(&self) -> u32 {
+        self.avail_offset() + 2
+    }
+
+    /// Offset of the available entry that index `at` names.
+    const fn avail_entry(&self, at: u16) -> u32 {
+        self.avail_offset() + RING_HEADER_BYTES + 2 * (at & (self.size - 1)) as u32
+    }
+
+    /// Offset of `used.idx`.
+    const fn used_index(&self) -> u32 {
+        self.used_offset() + 2
+    }
+
+    /// Offset of the used entry that index `at` names.
+    const fn used_entry(&self, at: u16) -> u32 {
+        self.used_offset() + RING_HEADER_BYTES + USED_ENTRY_BYTES * (at & (self.size - 1)) as u32
     }
 
     const fn avail_offset(&self) -> u32 {

@@ -1,24 +1,43 @@
 //! One fio job: when it may submit, what it has in flight, what it completed.
 
-use hdrhistogram::Histogram;
-
 use crate::machine::SimTime;
 use crate::sim::SimError;
-use crate::sim::result::{JobResult, Latency};
+use crate::sim::latencies::Latencies;
+use crate::sim::result::{JobResult, per_second};
 use crate::workload::fio::{FioJob, Pacer, Request, Requests};
 
 use super::display_name;
 
+/// A request on its way from the system call to its queue.
+#[derive(Clone, Copy)]
+pub(super) struct Building {
+    pub request: Request,
+    pub device: u32,
+    /// When the system call began: from here on fio counts its latency.
+    pub submitted: SimTime,
+}
+
 /// What a job's thread does next.
 pub(super) enum Next {
-    /// Submits this request to this device.
-    Submit(Request, u32),
+    /// Submits this request.
+    Submit(Building),
     /// Sleeps.
     WaitUntil(SimTime),
     /// Waits until enough requests have completed.
     WaitForCompletion,
     /// Everything is done.
     Ended,
+}
+
+/// Where in its loop a job's thread is.
+#[derive(Clone, Copy)]
+pub(super) enum Part {
+    /// Before the next request, or the wait for one.
+    Choose,
+    /// At the queue with this request. It stays there while the queue is full.
+    Submit(Building),
+    /// Ringing the devices of a batch; with a request that found its queue full.
+    Kick(Option<Building>),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,6 +51,7 @@ pub(super) struct Job {
     spec: FioJob,
     pub group: u32,
     pub vcpu: u32,
+    pub part: Part,
     devices: Vec<u32>,
     turn: usize,
     requests: Requests,
@@ -40,43 +60,52 @@ pub(super) struct Job {
     pending: Option<(Request, Option<SimTime>)>,
     drained: bool,
     in_flight: u32,
+    /// Requests of the batch being built.
+    batched: u32,
+    /// Devices they went to, in turn: so many of `devices`, the last of them before `turn`.
+    touched: usize,
     /// Requests may be added until the queue is full, then not before `low` are left.
     filling: bool,
     /// Completions still missing before a waiting thread goes on; `None` while it does not wait.
     missing: Option<u32>,
     phase: Phase,
     started: SimTime,
+    /// End of the ramp.
+    counting_from: SimTime,
+    /// When its time is up.
+    deadline: SimTime,
     ended: SimTime,
     completed: u64,
     bytes: u64,
-    latency: Histogram<u64>,
+    latency: Latencies,
 }
-
-/// Greatest latency a histogram tells apart, ns: 1000 s. Longer ones count as that.
-const MAX_LATENCY: u64 = 1_000_000_000_000;
 
 impl Job {
     pub fn new(spec: &FioJob, group: u32, vcpu: u32, devices: Vec<u32>, seed: u64) -> Result<Self, SimError> {
-        let latency = Histogram::new_with_bounds(1, MAX_LATENCY, 3).map_err(|e| SimError::Histogram(e.to_string()))?;
         Ok(Self {
             requests: Requests::new(spec, seed),
             pacer: Pacer::new(spec, seed),
             spec: spec.clone(),
             group,
             vcpu,
+            part: Part::Choose,
             devices,
             turn: 0,
             pending: None,
             drained: false,
             in_flight: 0,
+            batched: 0,
+            touched: 0,
             filling: true,
             missing: None,
             phase: Phase::Pending,
             started: SimTime::default(),
+            counting_from: SimTime::default(),
+            deadline: SimTime::default(),
             ended: SimTime::default(),
             completed: 0,
             bytes: 0,
-            latency,
+            latency: Latencies::new()?,
         })
     }
 
@@ -84,6 +113,9 @@ impl Job {
     pub fn start(&mut self, now: SimTime) -> SimTime {
         self.phase = Phase::Running;
         self.started = now + SimTime::from_whole_ns(self.spec.start_delay_ns);
+        self.counting_from = self.started + SimTime::from_whole_ns(self.spec.ramp_ns);
+        let runtime = self.spec.runtime_ns.map(SimTime::from_whole_ns);
+        self.deadline = runtime.map_or(SimTime(u64::MAX), |runtime| self.counting_from + runtime);
         self.started
     }
 
@@ -96,24 +128,12 @@ impl Job {
         self.phase == Phase::Ended
     }
 
-    /// Requests per submission.
-    pub fn batch(&self) -> u32 {
-        self.spec.batch.submit.max(1)
-    }
-
-    fn counting_from(&self) -> SimTime {
-        self.started + SimTime::from_whole_ns(self.spec.ramp_ns)
-    }
-
-    fn time_is_up(&self, now: SimTime) -> bool {
-        self.spec.runtime_ns.is_some_and(|runtime| now >= self.counting_from() + SimTime::from_whole_ns(runtime))
-    }
-
+    #[inline]
     pub fn next(&mut self, now: SimTime) -> Next {
         if self.pending.is_none() && !self.drained {
             self.pending = self.requests.next().map(|request| (request, None));
         }
-        self.drained = self.drained || self.pending.is_none() || self.time_is_up(now);
+        self.drained = self.drained || self.pending.is_none() || now >= self.deadline;
         if self.drained {
             self.pending = None;
             return if self.in_flight == 0 { Next::Ended } else { Next::WaitForCompletion };
@@ -124,32 +144,60 @@ impl Job {
         } else if self.in_flight <= self.spec.batch.low {
             self.filling = true;
         }
-        if self.in_flight >= self.spec.depth
-            || !self.filling
-            || (due.is_none() && self.pacer.pauses_next() && self.in_flight > 0)
-        {
+        // Before a pause, fio lets everything in flight complete.
+        let pauses = due.is_none() && self.pacer.pauses_next() && self.in_flight > 0;
+        if !self.filling || pauses {
             return Next::WaitForCompletion;
         }
         let due = due.unwrap_or_else(|| SimTime::from_whole_ns(self.pacer.earliest(now.whole_ns(), &request)));
         if due > now {
             self.pending = Some((request, Some(due)));
-            // A pause may outlast the job's time: then it ends there.
-            return Next::WaitUntil(due);
+            // A pause that outlasts the job's time ends with it.
+            return Next::WaitUntil(due.min(self.deadline));
         }
         self.pending = None;
         let device = self.devices[self.turn];
         self.turn = if self.turn + 1 == self.devices.len() { 0 } else { self.turn + 1 };
-        Next::Submit(request, device)
+        Next::Submit(Building { request, device, submitted: now })
     }
 
-    /// The request could not be submitted: its queue is full.
-    pub fn put_back(&mut self, request: Request) {
-        self.pending = Some((request, Some(SimTime::default())));
-        self.turn = self.turn.checked_sub(1).unwrap_or(self.devices.len() - 1);
-    }
-
+    /// The request at hand is in its queue.
+    #[inline]
     pub fn submitted(&mut self) {
         self.in_flight += 1;
+        self.batched += 1;
+        // Devices take turns, so the first so many requests of a batch go to so many devices.
+        self.touched = self.devices.len().min(self.touched + 1);
+        self.part = if self.batched == self.spec.batch.submit.max(1) { Part::Kick(None) } else { Part::Choose };
+    }
+
+    /// Whether a device has requests that it was not told of.
+    pub const fn has_touched(&self) -> bool {
+        self.touched > 0
+    }
+
+    /// The next device of the batch to be looked at.
+    #[inline]
+    pub fn next_touched(&mut self) -> Option<u32> {
+        let back = self.touched;
+        self.touched = back.checked_sub(1)?;
+        // A request that found its queue full has had its turn, but is not in the batch.
+        let missed = usize::from(matches!(self.part, Part::Kick(Some(_))));
+        let (turn, count) = (self.turn, self.devices.len());
+        let mut at = turn + 2 * count - missed - back;
+        while at >= count {
+            at -= count;
+        }
+        Some(self.devices[at])
+    }
+
+    /// Every device of the batch was told; whether the batch was a whole one.
+    #[inline]
+    pub fn end_batch(&mut self, full_queue: Option<Building>) -> bool {
+        let whole = self.batched >= self.spec.batch.submit.max(1);
+        self.batched = 0;
+        self.part = full_queue.map_or(Part::Choose, Part::Submit);
+        whole
     }
 
     /// The thread waits for completions.
@@ -159,12 +207,13 @@ impl Job {
     }
 
     /// A request completed; whether that wakes the thread.
+    #[inline]
     pub fn complete(&mut self, bytes: u32, submitted: SimTime, now: SimTime) -> bool {
         self.in_flight -= 1;
-        if submitted >= self.counting_from() {
+        if submitted >= self.counting_from {
             self.completed += 1;
             self.bytes += u64::from(bytes);
-            self.latency.saturating_record((now - submitted).whole_ns());
+            self.latency.record(now - submitted);
         }
         let Some(missing) = &mut self.missing else { return false };
         *missing -= 1;
@@ -192,14 +241,13 @@ impl Job {
     }
 
     pub fn result(&self) -> JobResult {
-        let seconds = (self.ended - self.counting_from()).seconds();
-        let rate = |amount: u64| if seconds > 0.0 { amount as f64 / seconds } else { 0.0 };
+        let time = self.ended - self.counting_from;
         JobResult {
             name: display_name(&self.spec),
             completed: self.completed,
-            per_second: rate(self.completed),
-            bytes_per_second: rate(self.bytes),
-            latency_ns: Latency::of(&self.latency),
+            per_second: per_second(self.completed, time),
+            bytes_per_second: per_second(self.bytes, time),
+            latency_ns: self.latency.summary(),
         }
     }
 }
@@ -207,7 +255,7 @@ impl Job {
 /// From the first counted submission to the last end of a group's jobs.
 pub(super) fn span(jobs: &[Job], group: u32) -> SimTime {
     let members = || jobs.iter().filter(|job| job.group == group);
-    let first = members().map(Job::counting_from).min().unwrap_or_default();
+    let first = members().map(|job| job.counting_from).min().unwrap_or_default();
     let last = members().map(|job| job.ended).max().unwrap_or_default();
     last - first
 }
