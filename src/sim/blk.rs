@@ -188,25 +188,27 @@ impl Load for Blk {
     fn thread(&mut self, core: &mut Core, thread: u32, mut now: SimTime) -> Result<Step, SimError> {
         let Self { jobs, queues, .. } = self;
         let job = &mut jobs[index(u64::from(thread))];
+        // Kept in the job between two steps only: within one it stays in registers.
+        let mut part = job.part;
         loop {
-            let next = match job.part {
+            let next = match part {
                 Part::Choose => match job.next(now) {
                     Next::Submit(building) => {
-                        job.part = Part::Submit(building);
+                        part = Part::Submit(building);
                         now + core.prices.around(Extra::BlockSubmit)
                     }
                     // Nothing more for now: what there is must not wait.
                     _ if job.has_touched() => {
-                        job.part = Part::Kick(None);
+                        part = Part::Kick(None);
                         continue;
                     }
                     Next::WaitUntil(when) => {
                         core.ready(job.vcpu, Task::Thread(thread), when);
-                        return Ok(Step::Done(now));
+                        break;
                     }
                     Next::WaitForCompletion => {
                         job.wait();
-                        return Ok(Step::Done(now));
+                        break;
                     }
                     Next::Ended => {
                         self.end_job(core, thread, now);
@@ -214,37 +216,41 @@ impl Load for Blk {
                     }
                 },
                 Part::Submit(building) => {
-                    if queues.submit(thread, &building)? {
-                        job.submitted();
+                    part = if queues.submit(thread, &building)? {
+                        job.submitted()
                     } else if job.has_touched() {
-                        job.part = Part::Kick(Some(building));
+                        Part::Kick(Some(building))
                     } else {
                         // Any completion on that device makes room, whosever it is.
                         queues.devices[index(u64::from(building.device))].waiting.push_back(thread);
-                        return Ok(Step::Done(now));
-                    }
+                        break;
+                    };
                     continue;
                 }
-                Part::Kick(building) => match job.next_touched() {
+                Part::Kick(full_queue) => match job.next_touched(full_queue.as_ref()) {
                     Some(device) => match queues.kick(core, job.vcpu, device, now)? {
                         Some(end) => end,
                         None => continue,
                     },
                     None => {
+                        part = full_queue.map_or(Part::Choose, Part::Submit);
                         // Between two batches an interrupt may come in, or another job.
-                        if job.end_batch(building) && core.has_ready(job.vcpu) {
+                        if job.end_batch() && core.has_ready(job.vcpu) {
                             core.enqueue(job.vcpu, Task::Thread(thread));
-                            return Ok(Step::Done(now));
+                            break;
                         }
                         continue;
                     }
                 },
             };
             if !core.advance(next) {
+                job.part = part;
                 return Ok(Step::More(next));
             }
             now = next;
         }
+        job.part = part;
+        Ok(Step::Done(now))
     }
 
     /// Each request takes a step. The handler ends when it finds no more (`virtblk_done`).

@@ -68,7 +68,7 @@ pub(super) struct Price {
 
 impl Stats {
     /// Adds one access and prices it.
-    #[inline(always)]
+    #[inline]
     pub fn add(&mut self, ea: EffectiveAddr, record: &Record, prices: &Prices) -> Price {
         self.accesses += 1;
         let mut price = Price { signal: SimTime::default(), total: SimTime::default() };

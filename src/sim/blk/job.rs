@@ -161,14 +161,14 @@ impl Job {
         Next::Submit(Building { request, device, submitted: now })
     }
 
-    /// The request at hand is in its queue.
+    /// The request at hand is in its queue; what comes next.
     #[inline]
-    pub fn submitted(&mut self) {
+    pub fn submitted(&mut self) -> Part {
         self.in_flight += 1;
         self.batched += 1;
         // Devices take turns, so the first so many requests of a batch go to so many devices.
         self.touched = self.devices.len().min(self.touched + 1);
-        self.part = if self.batched == self.spec.batch.submit.max(1) { Part::Kick(None) } else { Part::Choose };
+        if self.batched == self.spec.batch.submit.max(1) { Part::Kick(None) } else { Part::Choose }
     }
 
     /// Whether a device has requests that it was not told of.
@@ -176,13 +176,13 @@ impl Job {
         self.touched > 0
     }
 
-    /// The next device of the batch to be looked at.
+    /// The next device of the batch to be looked at. `full_queue` is the request that ended the batch, if one did.
     #[inline]
-    pub fn next_touched(&mut self) -> Option<u32> {
+    pub fn next_touched(&mut self, full_queue: Option<&Building>) -> Option<u32> {
         let back = self.touched;
         self.touched = back.checked_sub(1)?;
         // A request that found its queue full has had its turn, but is not in the batch.
-        let missed = usize::from(matches!(self.part, Part::Kick(Some(_))));
+        let missed = usize::from(full_queue.is_some());
         let (turn, count) = (self.turn, self.devices.len());
         let mut at = turn + 2 * count - missed - back;
         while at >= count {
@@ -193,10 +193,9 @@ impl Job {
 
     /// Every device of the batch was told; whether the batch was a whole one.
     #[inline]
-    pub fn end_batch(&mut self, full_queue: Option<Building>) -> bool {
+    pub fn end_batch(&mut self) -> bool {
         let whole = self.batched >= self.spec.batch.submit.max(1);
         self.batched = 0;
-        self.part = full_queue.map_or(Part::Choose, Part::Submit);
         whole
     }
 
