@@ -124,7 +124,7 @@ fn a_file_that_is_none_is_told_apart() {
     assert!(error.contains("missing.toml: cannot be read"), "{error}");
     let unknown = Scenario::load("fio-null-blok").unwrap_err();
     assert!(matches!(unknown, ScenarioError::Unknown { .. }));
-    assert!(unknown.to_string().contains("fio-null-blk, netperf-tcp-rr"), "{unknown}");
+    assert!(unknown.to_string().contains("fio-null-blk, fio-coalesced"), "{unknown}");
 }
 
 #[test]

@@ -1,31 +1,30 @@
 //! Page sizes, and how SLB entries and HPTEs encode them (Power ISA 2.07 Book III-S, 5.7.6 and 5.7.7).
 
+use crate::addr::index;
+
 use super::hpte::HPTE_V_LARGE;
 use super::slb::{SLB_VSID_L, SLB_VSID_LP};
 
 /// A page size of Book3S hash translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
 pub enum PageSize {
+    // Each value is its shift, so that a size's shift needs no look-up.
     /// 4 KiB.
-    K4,
+    K4 = 12,
     /// 64 KiB.
-    K64,
+    K64 = 16,
     /// 16 MiB.
-    M16,
+    M16 = 24,
     /// 16 GiB.
-    G16,
+    G16 = 34,
 }
 
 impl PageSize {
     /// log2 of the size in bytes.
     #[must_use]
     pub const fn shift(self) -> u32 {
-        match self {
-            Self::K4 => 12,
-            Self::K64 => 16,
-            Self::M16 => 24,
-            Self::G16 => 34,
-        }
+        self as u32
     }
 
     /// Size in bytes.
@@ -69,20 +68,26 @@ impl PageSizes {
 
     /// Base and actual size that L and LP of an HPTE say, or `None` for an encoding that is not assigned
     /// (`kvmppc_hpte_page_shifts`).
+    #[inline]
     #[must_use]
     pub const fn of_hpte(v: u64, r: u64) -> Option<Self> {
-        let (base, actual) = if v & HPTE_V_LARGE == 0 {
-            (PageSize::K4, PageSize::K4)
-        } else {
-            match ((r >> 12) & 0xf, (r >> 16) & 0xf) {
-                (0, 0) => (PageSize::M16, PageSize::M16),
-                (1, _) => (PageSize::K64, PageSize::K64),
-                (3, 0) => (PageSize::G16, PageSize::G16),
-                (7, _) => (PageSize::K4, PageSize::K64),
-                (8, 0) => (PageSize::K64, PageSize::M16),
-                (8, 3) => (PageSize::K4, PageSize::M16),
-                _ => return None,
-            }
+        if v & HPTE_V_LARGE == 0 {
+            return Some(Self { base: PageSize::K4, actual: PageSize::K4 });
+        }
+        // Every emulated access asks: one look into a table instead of a tree of branches.
+        BY_LP[index((r >> 12) & 0xff)]
+    }
+
+    /// The pair of an LP field: its low four bits and, for some, the four above.
+    const fn of_lp(low: usize, high: usize) -> Option<Self> {
+        let (base, actual) = match (low, high) {
+            (0, 0) => (PageSize::M16, PageSize::M16),
+            (1, _) => (PageSize::K64, PageSize::K64),
+            (3, 0) => (PageSize::G16, PageSize::G16),
+            (7, _) => (PageSize::K4, PageSize::K64),
+            (8, 0) => (PageSize::K64, PageSize::M16),
+            (8, 3) => (PageSize::K4, PageSize::M16),
+            _ => return None,
         };
         Some(Self { base, actual })
     }
@@ -103,6 +108,17 @@ impl PageSizes {
         Some((HPTE_V_LARGE, lp << 12))
     }
 }
+
+/// [`PageSizes`] by the eight LP bits of a large page's second doubleword.
+static BY_LP: [Option<PageSizes>; 256] = {
+    let mut table = [None; 256];
+    let mut lp = 0;
+    while lp < 256 {
+        table[lp] = PageSizes::of_lp(lp & 0xf, lp >> 4);
+        lp += 1;
+    }
+    table
+};
 
 /// Base page shift that an SLB entry's second doubleword says (`slb_base_page_shift`).
 ///

@@ -1,8 +1,8 @@
 //! Devices of the simulated VM: virtio notification and queues, a null block device, a network echo.
 //!
 //! Queues are split virtqueues (virtio 1.2, 2.7) in real guest memory (`vm-memory`), so a simulated request
-//! does the work of a real one: every word of the rings is written by one side and read by the other. A test
-//! holds the device's side to that of `virtio-queue`. Each device works in two steps, so that an engine can let
+//! does the work of a real one: every word of the rings is written by one side and read by the other. The
+//! device side is `virtio-queue`'s; the driver side, which guests bring with them, is here. Each device works in two steps, so that an engine can let
 //! virtual time pass between them:
 //!
 //! ```text

@@ -1,19 +1,16 @@
-//! The device's side of a queue: what QEMU's and vhost's virtqueue code does.
+//! The device's side of a queue, over `virtio-queue`.
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-use virtio_bindings::virtio_ring::{VRING_AVAIL_F_NO_INTERRUPT, VRING_USED_F_NO_NOTIFY};
+use virtio_bindings::virtio_ring::VRING_AVAIL_F_NO_INTERRUPT;
+use virtio_queue::{Queue, QueueOwnedT, QueueT};
+use vm_memory::{Address, Bytes, GuestAddress};
 
-use super::rings::{HEADER, Rings, flag, read_header, read_part};
+use super::rings::{HEADER, read_header};
 use super::{QueueError, QueueLayout};
 use crate::addr::GuestPhysAddr;
 use crate::device::GuestRam;
-
-/// In `avail.flags` (virtio 1.2, 2.7.6).
-const NO_INTERRUPT: u16 = flag(VRING_AVAIL_F_NO_INTERRUPT);
-/// In `used.flags` (virtio 1.2, 2.7.8).
-const NO_NOTIFY: u16 = flag(VRING_USED_F_NO_NOTIFY);
 
 /// Whether one side of a queue wants to hear from the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,8 +37,8 @@ pub struct Received {
     pub first_writable: Option<(GuestPhysAddr, u32)>,
     /// The last writable byte, where virtio-blk has its status.
     pub last_writable: Option<GuestPhysAddr>,
-    /// Whether the chain ends properly, has readable parts before writable ones, no indirect part (that feature is not
-    /// offered), and its first 16 readable bytes are in guest memory.
+    /// Whether the chain ends properly, has readable parts before writable ones, and its first 16 readable
+    /// bytes are in guest memory.
     pub well_formed: bool,
 }
 
@@ -50,10 +47,7 @@ pub struct Received {
 pub struct DeviceQueue {
     ram: Arc<GuestRam>,
     layout: QueueLayout,
-    /// Index of the next available entry.
-    next_avail: u16,
-    /// Index of the next used entry.
-    next_used: u16,
+    queue: Queue,
 }
 
 impl DeviceQueue {
@@ -62,8 +56,15 @@ impl DeviceQueue {
     /// # Errors
     /// The layout is not in one piece of `ram`.
     pub fn new(ram: Arc<GuestRam>, layout: QueueLayout) -> Result<Self, QueueError> {
+        let (base, size) = (layout.desc_table().0, layout.size());
         ram.slice("queue", layout.desc_table(), layout.bytes())?;
-        Ok(Self { ram, layout, next_avail: 0, next_used: 0 })
+        let refused = |_| QueueError::Layout { base, size };
+        let mut queue = Queue::new(size).map_err(refused)?;
+        queue.try_set_desc_table_address(GuestAddress(base)).map_err(refused)?;
+        queue.try_set_avail_ring_address(GuestAddress(layout.avail_ring().0)).map_err(refused)?;
+        queue.try_set_used_ring_address(GuestAddress(layout.used_ring().0)).map_err(refused)?;
+        queue.set_ready(true);
+        Ok(Self { ram, layout, queue })
     }
 
     /// The memory it lies in.
@@ -77,23 +78,22 @@ impl DeviceQueue {
     /// # Errors
     /// The available index is impossible (until the driver mends it), or a head names no descriptor (that one
     /// is skipped). A chain that is wrong inside is not an error here: see [`Received::well_formed`].
-    #[inline(always)]
     pub fn pop(&mut self) -> Result<Option<Received>, QueueError> {
         let size = self.layout.size();
-        let next = self.next_avail;
-        let rings = Rings::of(&self.ram, self.layout)?;
-        let avail: u16 = rings.load(self.layout.avail_index(), Ordering::Acquire)?;
-        match avail.wrapping_sub(next) {
-            0 => return Ok(None),
-            waiting if waiting > size => return Err(QueueError::AvailIndex { avail, next, size }),
-            _ => {}
-        }
-        let head = rings.load(self.layout.avail_entry(next), Ordering::Relaxed)?;
-        self.next_avail = next.wrapping_add(1);
+        let next = self.queue.next_avail();
+        let chain = match self.queue.iter(&*self.ram) {
+            Ok(mut available) => available.next(),
+            Err(_) => {
+                let avail = self.queue.avail_idx(&*self.ram, Ordering::Relaxed).map_or(0, |index| index.0);
+                return Err(QueueError::AvailIndex { avail, next, size });
+            }
+        };
+        let Some(chain) = chain else { return Ok(None) };
+        let head = chain.head_index();
         if head >= size {
             return Err(QueueError::Head { head, size });
         }
-        receive(&self.ram, &rings, size, head).map(Some)
+        Ok(Some(receive(&self.ram, head, chain)))
     }
 
     /// Returns a chain to the driver with `written` bytes written (virtio 1.2, 2.7.8), and says whether the driver
@@ -101,22 +101,14 @@ impl DeviceQueue {
     ///
     /// # Errors
     /// [`QueueError::Head`] if `head` did not come from [`Self::pop`].
-    #[inline]
     pub fn complete(&mut self, head: u16, written: u32) -> Result<bool, QueueError> {
         let size = self.layout.size();
-        if head >= size {
-            return Err(QueueError::Head { head, size });
-        }
-        let rings = Rings::of(&self.ram, self.layout)?;
-        let entry = self.layout.used_entry(self.next_used);
-        rings.store(entry, u32::from(head), Ordering::Relaxed)?;
-        rings.store(entry + 4, written, Ordering::Relaxed)?;
-        self.next_used = self.next_used.wrapping_add(1);
-        rings.store(self.layout.used_index(), self.next_used, Ordering::Release)?;
+        self.queue.add_used(&*self.ram, head, written).map_err(|_| QueueError::Head { head, size })?;
         // As for the driver's kick: the index first, then the other side's flag.
         fence(Ordering::SeqCst);
-        let flags: u16 = rings.load(self.layout.avail_offset(), Ordering::Relaxed)?;
-        Ok(flags & NO_INTERRUPT == 0)
+        let avail = GuestAddress(self.layout.avail_ring().0);
+        let flags: u16 = self.ram.load(avail, Ordering::Relaxed).map_err(|_| self.missing())?;
+        Ok(u32::from(u16::from_le(flags)) & VRING_AVAIL_F_NO_INTERRUPT == 0)
     }
 
     /// Asks the driver for notifications, or not to send any (virtio 1.2, 2.7.10). Returns whether chains are
@@ -125,59 +117,56 @@ impl DeviceQueue {
     /// # Errors
     /// None that a queue made by [`Self::new`] can show.
     pub fn set_notifications(&mut self, wanted: Notifications) -> Result<bool, QueueError> {
-        let flags = match wanted {
-            Notifications::Enabled => 0,
-            Notifications::Disabled => NO_NOTIFY,
+        let changed = match wanted {
+            Notifications::Enabled => self.queue.enable_notification(&*self.ram),
+            Notifications::Disabled => self.queue.disable_notification(&*self.ram).and_then(|()| {
+                let avail = self.queue.avail_idx(&*self.ram, Ordering::Acquire)?;
+                Ok(avail.0 != self.queue.next_avail())
+            }),
         };
-        let rings = Rings::of(&self.ram, self.layout)?;
-        rings.store(self.layout.used_offset(), flags, Ordering::Relaxed)?;
-        // The flag must be visible before the index is read, or a chain added meanwhile would not be noticed.
-        fence(Ordering::SeqCst);
-        let avail: u16 = rings.load(self.layout.avail_index(), Ordering::Acquire)?;
-        Ok(avail != self.next_avail)
+        changed.map_err(|_| self.missing())
+    }
+
+    const fn missing(&self) -> QueueError {
+        QueueError::Memory { what: "queue", addr: self.layout.desc_table().0, bytes: self.layout.bytes() }
     }
 }
 
-/// Walks the chain that begins with `head`.
-#[inline(always)]
-fn receive(ram: &GuestRam, rings: &Rings<'_>, size: u16, head: u16) -> Result<Received, QueueError> {
-    let (mut header, mut readable, mut writable) = ([0; HEADER], 0_u32, 0_u32);
-    let (mut first, mut last) = (None, (0_u64, 0_u32));
-    let mut well_formed = true;
-    let mut next = Some(head);
-    // A chain longer than the table has a loop.
-    for _ in 0..size {
-        let Some(index) = next.filter(|index| *index < size) else { break };
-        let descriptor = rings.read_descriptor(index)?;
-        let (addr, len) = (descriptor.addr, descriptor.len);
-        if descriptor.is_indirect() || len > u32::MAX - readable - writable {
-            break;
-        }
-        next = descriptor.next();
-        if descriptor.is_writable() {
+fn receive(ram: &GuestRam, head: u16, chain: impl Iterator<Item = virtio_queue::desc::split::Descriptor>) -> Received {
+    let mut received = Received {
+        head,
+        header: [0; HEADER],
+        readable: 0,
+        writable: 0,
+        first_writable: None,
+        last_writable: None,
+        well_formed: true,
+    };
+    // The iterator ends early where a link leads outside the table: then the last descriptor still has one.
+    let mut link_left = true;
+    for descriptor in chain {
+        let (addr, len) = (descriptor.addr(), descriptor.len());
+        link_left = descriptor.has_next();
+        if descriptor.is_write_only() {
+            received.writable += len; // The iterator keeps the sum of all below 2^32.
             if len > 0 {
-                first = first.or(Some((GuestPhysAddr(addr), len)));
-                last = (addr, len);
+                received.first_writable.get_or_insert((GuestPhysAddr(addr.raw_value()), len));
+                received.last_writable = addr.raw_value().checked_add(u64::from(len) - 1).map(GuestPhysAddr);
             }
-            writable += len;
         } else {
-            let in_place = if readable == 0 && len as usize >= HEADER {
-                read_header(ram, GuestPhysAddr(addr), &mut header)
-            } else {
-                read_part(ram, GuestPhysAddr(addr), len, readable, &mut header)
-            };
-            well_formed &= in_place && writable == 0;
-            readable += len;
+            received.well_formed &= received.writable == 0;
+            let have = received.header.len().min(received.readable as usize);
+            let wanted = (received.header.len() - have).min(len as usize);
+            if wanted == HEADER {
+                let addr = GuestPhysAddr(addr.raw_value());
+                received.well_formed &= read_header(ram, addr, &mut received.header);
+            } else if wanted > 0 {
+                let part = &mut received.header[have..have + wanted];
+                received.well_formed &= ram.read_slice(part, addr).is_ok();
+            }
+            received.readable += len;
         }
     }
-    Ok(Received {
-        head,
-        header,
-        readable,
-        writable,
-        first_writable: first,
-        last_writable: first.and(last.0.checked_add(u64::from(last.1.saturating_sub(1)))).map(GuestPhysAddr),
-        // Where the walk ended early, the last link is still there.
-        well_formed: well_formed && next.is_none(),
-    })
+    received.well_formed &= !link_left;
+    received
 }

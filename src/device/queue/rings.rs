@@ -1,10 +1,10 @@
-//! The words of a queue in guest memory, as both sides read and write them.
+//! The words of a queue in guest memory, as the driver reads and writes them, and a chain's header as the device does.
 //!
-//! A request makes about thirty of these accesses, each a bounds check and one move: all are inlined, always.
+//! A request makes about twenty of these accesses, each a bounds check and one move: all are inlined, always.
 
 use std::sync::atomic::Ordering;
 
-use virtio_bindings::virtio_ring::{VRING_DESC_F_INDIRECT, VRING_DESC_F_NEXT, VRING_DESC_F_WRITE};
+use virtio_bindings::virtio_ring::{VRING_DESC_F_NEXT, VRING_DESC_F_WRITE};
 use vm_memory::{Bytes, VolatileSlice};
 
 use super::driver::Segment;
@@ -21,30 +21,6 @@ pub(super) const fn flag(value: u32) -> u16 {
 
 const NEXT: u16 = flag(VRING_DESC_F_NEXT);
 const WRITE: u16 = flag(VRING_DESC_F_WRITE);
-const INDIRECT: u16 = flag(VRING_DESC_F_INDIRECT);
-
-/// One descriptor as it lies in memory (virtio 1.2, 2.7.5).
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Descriptor {
-    pub addr: u64,
-    pub len: u32,
-    flags: u16,
-    next: u16,
-}
-
-impl Descriptor {
-    pub const fn next(&self) -> Option<u16> {
-        if self.flags & NEXT != 0 { Some(self.next) } else { None }
-    }
-
-    pub const fn is_writable(&self) -> bool {
-        self.flags & WRITE != 0
-    }
-
-    pub const fn is_indirect(&self) -> bool {
-        self.flags & INDIRECT != 0
-    }
-}
 
 /// The queue's three parts, found once per operation.
 pub(super) struct Rings<'m> {
@@ -81,15 +57,6 @@ impl<'m> Rings<'m> {
             self.store(offset + 8, second, Ordering::Relaxed)?;
         }
         Ok(())
-    }
-
-    #[inline(always)]
-    pub fn read_descriptor(&self, index: u16) -> Result<Descriptor, QueueError> {
-        let offset = self.layout.descriptor(index);
-        let addr = self.load(offset, Ordering::Relaxed)?;
-        let [len @ .., f0, f1, n0, n1] = self.load::<u64>(offset + 8, Ordering::Relaxed)?.to_le_bytes();
-        let (flags, next) = (u16::from_le_bytes([f0, f1]), u16::from_le_bytes([n0, n1]));
-        Ok(Descriptor { addr, len: u32::from_le_bytes(len), flags, next })
     }
 
     #[inline(always)]
@@ -143,14 +110,4 @@ pub(super) fn read_header(ram: &GuestRam, addr: GuestPhysAddr, header: &mut [u8;
         }
         _ => slice.read_slice(header, 0).is_ok(),
     }
-}
-
-/// Reads what is missing of the header after `have` bytes, from a descriptor of `len` bytes.
-#[cold]
-pub(super) fn read_part(ram: &GuestRam, addr: GuestPhysAddr, len: u32, have: u32, header: &mut [u8; HEADER]) -> bool {
-    let have = HEADER.min(have as usize);
-    let part = &mut header[have..];
-    let wanted = part.len().min(len as usize);
-    let Ok(slice) = ram.slice("chain", addr, wanted as u64) else { return wanted == 0 };
-    wanted == 0 || slice.read_slice(&mut part[..wanted], 0).is_ok()
 }
