@@ -24,6 +24,19 @@ pub struct HashKey {
 }
 
 impl HashKey {
+    /// The hash value alone, before the table's group mask is applied.
+    #[inline]
+    #[must_use]
+    pub const fn hash(ea: EffectiveAddr, slb_v: u64) -> u64 {
+        let segment = SegmentSize::of_slb_v(slb_v);
+        let vsid = (slb_v & !SLB_VSID_B) >> segment.vsid_shift();
+        let spread = match segment {
+            SegmentSize::M256 => vsid,
+            SegmentSize::T1 => vsid ^ (vsid << 25),
+        };
+        spread ^ (ea.0 & ((1 << segment.shift()) - 1)) >> slb_base_shift(slb_v)
+    }
+
     /// The search key of `ea` in the segment whose VSID doubleword is `slb_v`.
     #[inline]
     #[must_use]
@@ -34,18 +47,11 @@ impl HashKey {
             mask |= HPTE_V_LARGE;
             value |= HPTE_V_LARGE;
         }
-        let segment = SegmentSize::of_slb_v(slb_v);
-        let offset_mask = (1 << segment.shift()) - 1;
-        let vsid = (slb_v & !SLB_VSID_B) >> segment.vsid_shift();
-        let spread = match segment {
-            SegmentSize::M256 => vsid,
-            SegmentSize::T1 => vsid ^ (vsid << 25),
-        };
-        let offset = ea.0 & offset_mask;
+        let offset_mask = (1 << SegmentSize::of_slb_v(slb_v).shift()) - 1;
         // The AVPN drops the low 23 bits of the virtual address: the hash implies them.
-        let avpn = (slb_v & !(offset_mask >> 16)) | (offset >> 16);
+        let avpn = (slb_v & !(offset_mask >> 16)) | (ea.0 & offset_mask) >> 16;
         value |= if base_shift >= 24 { avpn & !((1 << (base_shift - 16)) - 1) } else { avpn & HPTE_V_AVPN_B };
-        Self { hash: spread ^ (offset >> base_shift), mask, value, base_shift }
+        Self { hash: Self::hash(ea, slb_v), mask, value, base_shift }
     }
 
     /// The first doubleword bits (B, AVPN, L) a guest puts into an HPTE for this EA; V and H are the caller's.

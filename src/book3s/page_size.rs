@@ -123,18 +123,11 @@ static BY_LP: [Option<PageSizes>; 256] = {
 /// Base page shift that an SLB entry's second doubleword says (`slb_base_page_shift`).
 ///
 /// L=1 with LP=3 (1 MiB in the kernel's table) is no size that any HPTE here has, so nothing matches it.
+#[inline]
 #[must_use]
 pub const fn slb_base_shift(slb_v: u64) -> u32 {
-    if slb_v & SLB_VSID_L == 0 {
-        12
-    } else {
-        match (slb_v & SLB_VSID_LP) >> 4 {
-            0 => 24,
-            1 => 16,
-            2 => 34,
-            _ => 20,
-        }
-    }
+    const LARGE: [u32; 4] = [24, 16, 34, 20];
+    if slb_v & SLB_VSID_L == 0 { 12 } else { LARGE[index((slb_v & SLB_VSID_LP) >> 4)] }
 }
 
 #[cfg(test)]

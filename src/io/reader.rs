@@ -47,6 +47,9 @@ impl IoReader {
     #[inline]
     pub fn fast_mmio_write(&mut self, gpa: u64) -> Option<EventfdId> {
         let buses = self.cache.load();
+        if buses.fast_mmio.devices().is_empty() {
+            return None;
+        }
         match write(&buses.fast_mmio, buses, gpa, &[]) {
             BusWrite::Eventfd(fd) => Some(fd),
             BusWrite::Coalesced | BusWrite::Unhandled { .. } => None,

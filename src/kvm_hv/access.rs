@@ -152,8 +152,7 @@ impl Vcpu {
             stages.add(Stage::Reflect);
             return Attempt::Done(Outcome::Reflected(Interrupt::DataSegment { dar: access.ea }), CacheUse::None);
         };
-        let key = HashKey::new(access.ea, slb_v);
-        let cause = match self.hardware(access, slb_v, &key) {
+        let cause = match self.hardware(access, slb_v) {
             Hardware::Ram(gpa) => {
                 stages.add(Stage::Ram);
                 return Attempt::Done(Outcome::Ram { gpa }, CacheUse::None);
@@ -167,7 +166,7 @@ impl Vcpu {
         if cause & (DSISR_NOHPTE | DSISR_PROTFAULT) == 0 {
             return Self::reflect(&fault, fault.dsisr, CacheUse::None, stages);
         }
-        match self.early(vm, &fault, || key, stages) {
+        match self.early(vm, &fault, stages) {
             EarlyStep::Retry(reason) => {
                 stages.add(Stage::GuestEntry);
                 Attempt::Retry(reason)
@@ -197,11 +196,21 @@ impl Vcpu {
 
     /// Translation by hardware: VALID entries only, protection and key on the host's doubleword, R and C set.
     #[inline(always)]
-    fn hardware(&mut self, access: &Access, slb_v: u64, key: &HashKey) -> Hardware {
+    fn hardware(&mut self, access: &Access, slb_v: u64) -> Hardware {
+        if !self.view.load().hpt.may_find_valid(HashKey::hash(access.ea, slb_v)) {
+            return Hardware::Fault(DSISR_NOHPTE);
+        }
+        self.search(access, slb_v)
+    }
+
+    /// Hardware's search and what it does with what it finds.
+    #[inline(never)]
+    fn search(&mut self, access: &Access, slb_v: u64) -> Hardware {
         let storage_key = self.storage_key(slb_v);
         let amr = self.amr;
         let hpt = &self.view.load().hpt;
-        let Some((index, hpte)) = hpt.find_valid(key) else { return Hardware::Fault(DSISR_NOHPTE) };
+        let key = HashKey::new(access.ea, slb_v);
+        let Some((index, hpte)) = hpt.find_valid(&key) else { return Hardware::Fault(DSISR_NOHPTE) };
         let mut cause = 0;
         if !hardware_permits(hpte.r, storage_key, access.direction) {
             cause |= DSISR_PROTFAULT;

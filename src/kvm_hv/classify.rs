@@ -18,6 +18,9 @@ pub(super) struct Classifier {
     pages: FxHashSet<(u32, u64)>,
     /// (slb_v, page) ever cached.
     segments: FxHashSet<(u64, u64)>,
+    /// The page the shadow was last asked for and had, nothing filled since: to ask again would tell no policy
+    /// anything new.
+    last: Option<(u64, u64)>,
 }
 
 impl Classifier {
@@ -26,19 +29,25 @@ impl Classifier {
 
     pub(super) fn new(design: CacheDesign, seed: u64) -> Self {
         let shadow = MmioCache::new(design, EmptyEntry::Invalid, seed);
-        Self { shadow, pages: FxHashSet::default(), segments: FxHashSet::default() }
+        Self { shadow, pages: FxHashSet::default(), segments: FxHashSet::default(), last: None }
     }
 
     /// An access was served by the real cache: the shadow sees it too.
     #[inline]
     pub(super) fn hit(&mut self, ea: EffectiveAddr, slb_v: u64) {
+        let page = (slb_v, ea.0 & page_mask(slb_v));
+        if self.last == Some(page) {
+            return;
+        }
         if self.shadow.search(ea, slb_v, 0).is_none() {
             self.fill(ea, slb_v);
         }
+        self.last = Some(page);
     }
 
     /// The real cache missed and is about to be filled for this page: why it missed.
     pub(super) fn miss(&mut self, ea: EffectiveAddr, slb_v: u64) -> MissClass {
+        self.last = None;
         let shift = slb_base_shift(slb_v);
         let page = ea.0 >> shift;
         let known_page = !self.pages.insert((shift, page));
@@ -57,6 +66,7 @@ impl Classifier {
 
     /// A protection fault filled the real cache (H4): what the shadow's next slot held is evicted by it, not by a bump.
     pub(super) fn protection_fault_filled(&mut self, entry: &CacheEntry) {
+        self.last = None;
         self.shadow.fill(CacheEntry { generation: Self::NEVER_SEARCHED, ..*entry });
     }
 

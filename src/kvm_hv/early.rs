@@ -57,18 +57,11 @@ pub enum EarlyStep {
 impl Vcpu {
     /// The early handler. What the full handler needs stays in the vCPU.
     pub fn early_fault(&mut self, vm: &Vm, fault: &Fault, stages: &mut StageSet) -> EarlyStep {
-        self.early(vm, fault, || HashKey::new(fault.ea, fault.slb_v), stages)
+        self.early(vm, fault, stages)
     }
 
-    /// `key` gives what the HPT search looks for; a hit does not ask it.
     #[inline(always)]
-    pub(super) fn early(
-        &mut self,
-        vm: &Vm,
-        fault: &Fault,
-        key: impl FnOnce() -> HashKey,
-        stages: &mut StageSet,
-    ) -> EarlyStep {
+    pub(super) fn early(&mut self, vm: &Vm, fault: &Fault, stages: &mut StageSet) -> EarlyStep {
         let &Fault { ea, slb_v, .. } = fault;
         let no_hpte = fault.dsisr & DSISR_NOHPTE != 0;
         self.miss_class = None;
@@ -82,29 +75,16 @@ impl Vcpu {
                 cached = self.cache.search(ea, slb_v, generation);
             }
         }
-        let (index, hpte, guest_r) = match cached.and_then(|slot| self.cache.entry(slot)) {
-            Some(entry) => (entry.index, entry.hpte, entry.guest_r),
-            None => {
-                stages.add(Stage::HptSearch);
-                let accept = if no_hpte { HPTE_V_VALID | HPTE_V_ABSENT } else { HPTE_V_VALID };
-                let Some(found) = self.view.load().hpt.find_lock(&key(), accept) else {
-                    stages.add(Stage::HptSearchSecondary);
-                    return if no_hpte {
-                        EarlyStep::Reflect { status: fault.dsisr }
-                    } else {
-                        EarlyStep::Retry(RetryReason::HpteDisappeared)
-                    };
-                };
-                if found.secondary {
-                    stages.add(Stage::HptSearchSecondary);
-                }
-                stages.add(Stage::HpteLockFirst);
-                let seen = (found.index, found.hpte, found.guest_r);
-                found.unlock();
-                seen
-            }
-        };
-        self.fault = FaultState { ea, index, hpte, guest_r, cached };
+        if let Some(entry) = cached.and_then(|slot| self.cache.entry(slot)) {
+            self.fault = FaultState { ea, index: entry.index, hpte: entry.hpte, guest_r: entry.guest_r, cached };
+        } else if !self.look_up(ea, slb_v, no_hpte, stages) {
+            return if no_hpte {
+                EarlyStep::Reflect { status: fault.dsisr }
+            } else {
+                EarlyStep::Retry(RetryReason::HpteDisappeared)
+            };
+        }
+        let FaultState { index, hpte, guest_r, .. } = self.fault;
         if no_hpte && hpte.v & HPTE_V_VALID != 0 {
             return EarlyStep::Retry(RetryReason::ValidByNow);
         }
@@ -130,6 +110,25 @@ impl Vcpu {
             stages.add(Stage::InsnLoad);
         }
         EarlyStep::Host { insn_loaded }
+    }
+
+    /// The slow form: searches the HPT, locks the entry, copies it with the guest's own second doubleword, unlocks.
+    /// Whether there is one.
+    #[inline(never)]
+    fn look_up(&mut self, ea: EffectiveAddr, slb_v: u64, no_hpte: bool, stages: &mut StageSet) -> bool {
+        stages.add(Stage::HptSearch);
+        let accept = if no_hpte { HPTE_V_VALID | HPTE_V_ABSENT } else { HPTE_V_VALID };
+        let Some(found) = self.view.load().hpt.find_lock(&HashKey::new(ea, slb_v), accept) else {
+            stages.add(Stage::HptSearchSecondary);
+            return false;
+        };
+        if found.secondary {
+            stages.add(Stage::HptSearchSecondary);
+        }
+        stages.add(Stage::HpteLockFirst);
+        self.fault = FaultState { ea, index: found.index, hpte: found.hpte, guest_r: found.guest_r, cached: None };
+        found.unlock();
+        true
     }
 
     /// The status the guest gets if its own doubleword forbids the access.

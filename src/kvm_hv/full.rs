@@ -172,6 +172,7 @@ impl MapRam<'_> {
             let word = add_to_chain(self.hpt, word, self.index);
             unlock_rmap(rmap, word);
         }
+        self.hpt.will_be_valid(self.index);
         self.slot.write_r(r);
         unlock_hpte(&self.slot.v, v & !HPTE_V_ABSENT | HPTE_V_VALID);
         RetryReason::Mapped

@@ -102,6 +102,9 @@ pub struct Hpt {
     order: u32,
     slots: Box<[Slot]>,
     rev: Box<[Revmap]>,
+    /// One bit a group: a VALID entry was ever put into it. An access whose groups never had one need not be
+    /// searched for by hardware. Bits are set before the entry is, and stay.
+    ever_valid: Box<[AtomicU64]>,
 }
 
 fn try_table<T: Default>(entries: usize) -> Result<Box<[T]>, std::collections::TryReserveError> {
@@ -128,7 +131,9 @@ impl Hpt {
         }
         let slots = try_table(index(npte)).map_err(|_| memory(()))?;
         let rev = try_table(index(npte)).map_err(|_| memory(()))?;
-        Ok(Self { order, slots, rev })
+        let groups = npte / PTEG_ENTRIES;
+        let ever_valid = try_table(index(groups.div_ceil(64))).map_err(|_| memory(()))?;
+        Ok(Self { order, slots, rev, ever_valid })
     }
 
     /// log2 of the table's size in bytes.
@@ -189,6 +194,7 @@ impl Hpt {
 
     /// Searches primary, then secondary group for an entry with a bit of `accept` (VALID, ABSENT) set that
     /// `key` matches, and locks it (`kvmppc_hv_find_lock_hpte`).
+    #[inline(always)]
     #[must_use]
     pub fn find_lock(&self, key: &HashKey, accept: u64) -> Option<Locked<'_>> {
         let mut value = key.value;
@@ -213,6 +219,25 @@ impl Hpt {
             value |= crate::book3s::hpte::HPTE_V_SECONDARY;
         }
         None
+    }
+
+    /// To be called before an entry of this index becomes VALID.
+    pub(super) fn will_be_valid(&self, at: PteIndex) {
+        let group = at.0 / PTEG_ENTRIES;
+        if let Some(word) = self.ever_valid.get(index(group / 64)) {
+            word.fetch_or(1 << (group % 64), Ordering::Release);
+        }
+    }
+
+    /// Whether a search for this hash value may find a VALID entry: if not, none was ever in its two groups.
+    #[inline]
+    #[must_use]
+    pub(super) fn may_find_valid(&self, hash: u64) -> bool {
+        let had_valid = |hash: u64| {
+            let group = hash & self.group_mask();
+            self.ever_valid[index(group / 64)].load(Ordering::Relaxed) >> (group % 64) & 1 != 0
+        };
+        had_valid(hash) || had_valid(!hash)
     }
 
     /// What hardware finds: a VALID entry that `key` matches, by plain reads (Power ISA 2.07 Book III-S, 5.7.7.3).
@@ -275,7 +300,8 @@ impl Clone for Hpt {
             .iter()
             .map(|rev| Revmap { guest_rpte: copy(&rev.guest_rpte), forw: link(&rev.forw), back: link(&rev.back) })
             .collect();
-        Self { order: self.order, slots, rev }
+        let ever_valid = self.ever_valid.iter().map(copy).collect();
+        Self { order: self.order, slots, rev, ever_valid }
     }
 }
 

@@ -232,6 +232,11 @@ impl Memslots {
     #[inline]
     #[must_use]
     pub fn find(&self, gfn: Gfn) -> Option<&Memslot> {
+        // Devices mostly lie above all RAM: one look at the last slot tells.
+        let last = self.slots.last()?;
+        if gfn >= last.base {
+            return last.contains(gfn).then_some(last);
+        }
         let after = self.slots.partition_point(|slot| slot.base <= gfn);
         self.slots[..after].last().filter(|slot| slot.contains(gfn))
     }

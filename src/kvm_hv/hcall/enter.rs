@@ -62,6 +62,9 @@ impl Vm {
         if let Some(slot) = slot.filter(|_| entry.v & HPTE_V_VALID != 0) {
             entry = self.link(&view.hpt, slot, at, entry, gpa, seq);
         }
+        if entry.v & HPTE_V_VALID != 0 {
+            view.hpt.will_be_valid(at);
+        }
         place.write_r(entry.r);
         unlock_hpte(&place.v, entry.v);
         Ok(at)
