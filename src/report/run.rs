@@ -38,18 +38,15 @@ pub(super) fn heading(run: &RunResult) -> String {
     } else {
         format!("{} with {}", run.kernel, switches.join(", "))
     };
+    // A sequence has its own pages and no devices.
+    let guest = if run.workload == "sequence" {
+        "1 vCPU".to_owned()
+    } else {
+        format!("{} vCPU(s), {} device(s), {} layout, {}", run.vcpus, run.devices, run.layout, run.notify)
+    };
     format!(
-        "{}: {}\nworkload {}, {} vCPU(s), {} device(s), {} layout, {}\nkernel {}, machine model {}, seed {}\n\n",
-        run.scenario,
-        run.description,
-        run.workload,
-        run.vcpus,
-        run.devices,
-        run.layout,
-        run.notify,
-        kernel,
-        run.machine,
-        run.seed
+        "{}: {}\nworkload {}, {guest}\nkernel {kernel}, machine model {}, seed {}\n\n",
+        run.scenario, run.description, run.workload, run.machine, run.seed
     )
 }
 
@@ -127,6 +124,22 @@ pub(super) fn stages(runs: &[RunResult]) -> String {
     let mut sum = vec!["sum".to_owned(), String::new(), String::new()];
     sum.extend(runs.iter().map(|run| format!("{:.1}", run.ns_per_access)));
     table.add_row(sum);
+    format!("\n{table}\n{}", around(runs))
+}
+
+/// What a request costs beside its doorbell.
+fn around(runs: &[RunResult]) -> String {
+    let rows = runs.first().map_or(&[][..], |run| &run.around);
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut table = figures(&["beside it, per request", "price ns", "price is", "covers"]);
+    for row in rows {
+        table.add_row([row.cost.to_owned(), format!("{:.1}", row.ns), row.kind.to_string(), row.covers.to_owned()]);
+    }
+    if let Some(column) = table.column_mut(3) {
+        column.set_cell_alignment(comfy_table::CellAlignment::Left);
+    }
     format!("\n{table}\n")
 }
 

@@ -26,7 +26,7 @@ use crate::kvm_hv::{HcallError, Outcome, VmError};
 use crate::machine::{Prices, SimTime};
 use crate::workload::sequence::SequenceError;
 
-pub use result::{JobResult, Metric, MissCount, PathShare, RamAsMmio, RunResult, StageRow};
+pub use result::{AroundRow, JobResult, Metric, MissCount, PathShare, RamAsMmio, RunResult, StageRow};
 pub use scenario::{Doorbells, Notify, Pattern, Scenario, ScenarioError, Workload};
 pub use stats::Outcomes;
 

@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use crate::kvm_hv::{MissClass, Stage};
-use crate::machine::{Provenance, SimTime};
+use crate::machine::{Extra, Provenance, SimTime};
 
 use super::engine::Core;
-use super::scenario::Scenario;
+use super::scenario::{Scenario, Workload};
 use super::stats::{Outcomes, Stats};
 
 /// The figure a benchmark prints.
@@ -39,6 +39,19 @@ pub struct StageRow {
     /// Count times price, ns.
     pub total_ns: f64,
     /// Where the price comes from.
+    pub kind: Provenance,
+}
+
+/// What a request costs beside its doorbell's way through the handlers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AroundRow {
+    /// Its name in the machine model.
+    pub cost: &'static str,
+    /// What it covers.
+    pub covers: &'static str,
+    /// ns, for each request (each byte for `net-byte`).
+    pub ns: f64,
+    /// Where the figure comes from.
     pub kind: Provenance,
 }
 
@@ -150,6 +163,8 @@ pub struct RunResult {
     pub ns_per_access: f64,
     /// Stages, in path order.
     pub stages: Vec<StageRow>,
+    /// Costs of a request beside the path, for workloads that have requests.
+    pub around: Vec<AroundRow>,
     /// Ways through the handlers, most taken first.
     pub paths: Vec<PathShare>,
     /// Jobs.
@@ -222,6 +237,7 @@ impl RunResult {
             attempts: stats.attempts,
             ns_per_access: stats.path_time.ns() / stats.accesses.max(1) as f64,
             stages: stage_rows(scenario, stats),
+            around: around_rows(scenario),
             paths,
             jobs: Vec::new(),
             drain_delay_ns: None,
@@ -230,6 +246,20 @@ impl RunResult {
             failure: None,
         }
     }
+}
+
+fn around_rows(scenario: &Scenario) -> Vec<AroundRow> {
+    use Extra::{BackendWake, BlockComplete, BlockSubmit, Interrupt, NetByte, NetEcho, NetReceive, NetSend, NullBlock};
+    let costs: &[Extra] = match scenario.workload {
+        Workload::Fio(_) => &[BlockSubmit, BackendWake, NullBlock, Interrupt, BlockComplete],
+        Workload::Netperf(_) => &[NetSend, NetByte, BackendWake, NetEcho, Interrupt, NetReceive],
+        Workload::Doorbells(_) | Workload::Sequence(_) => &[],
+    };
+    let row = |extra: &Extra| {
+        let cost = scenario.machine.around.get(extra.name())?;
+        Some(AroundRow { cost: extra.name(), covers: extra.doc().trim(), ns: cost.ns, kind: cost.kind })
+    };
+    costs.iter().filter_map(row).collect()
 }
 
 fn stage_rows(scenario: &Scenario, stats: &Stats) -> Vec<StageRow> {
