@@ -142,7 +142,10 @@ impl Vcpu {
     fn record(&mut self, vm: &Vm, outcome: Outcome, cache: CacheUse, stages: StageLog) -> Record {
         // Only a hit can be wrong about this: a miss has just searched the memslots.
         let ram_as_mmio = cache == CacheUse::Hit
-            && outcome.mmio_gpa().is_some_and(|gpa| self.view.load().memslots.find(gpa.gfn(vm.page_shift())).is_some());
+            && outcome
+                .mmio_gpa()
+                .map(|gpa| gpa.gfn(vm.page_shift()))
+                .is_some_and(|gfn| vm.may_be_ram(gfn) && self.view.load().memslots.find(gfn).is_some());
         Record { outcome, cache, stages, ram_as_mmio }
     }
 

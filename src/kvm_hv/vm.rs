@@ -67,6 +67,8 @@ pub struct Vm {
     mmu_seq: AtomicU64,
     /// Invalidations in progress (`mmu_invalidate_in_progress`).
     mmu_in_progress: AtomicU32,
+    /// First frame above every memslot: a device there is no RAM, which one load tells.
+    ram_end: AtomicU64,
     io: IoSpace,
     behaviour: KernelBehaviour,
     page_shift: u32,
@@ -90,6 +92,7 @@ impl Vm {
             mmio_update: AtomicU64::new(0),
             mmu_seq: AtomicU64::new(0),
             mmu_in_progress: AtomicU32::new(0),
+            ram_end: AtomicU64::new(0),
             io: IoSpace::new(ring, config.behaviour),
             behaviour: config.behaviour,
             page_shift: config.page_shift,
@@ -150,6 +153,12 @@ impl Vm {
         self.mmu_in_progress.load(Ordering::Acquire) != 0 || self.mmu_seq() != seq
     }
 
+    /// Whether a memslot can back `gfn`: false is certain, true is not.
+    #[inline]
+    pub(super) fn may_be_ram(&self, gfn: Gfn) -> bool {
+        gfn.0 < self.ram_end.load(Ordering::Acquire)
+    }
+
     /// Runs `unmap` between `mmu_notifier_invalidate_range_start` and `_end`.
     pub(super) fn invalidating<T>(&self, unmap: impl FnOnce() -> T) -> T {
         self.mmu_in_progress.fetch_add(1, Ordering::AcqRel);
@@ -161,6 +170,8 @@ impl Vm {
 
     fn install(&self, memslots: Memslots) {
         let hpt = self.hpt();
+        let end = memslots.iter().map(|slot| slot.base.0 + slot.pages).max().unwrap_or(0);
+        self.ram_end.store(end, Ordering::Release);
         self.view.store(Arc::new(View { hpt, memslots }));
     }
 
@@ -270,6 +281,7 @@ impl Clone for Vm {
             mmio_update: AtomicU64::new(self.generation()),
             mmu_seq: AtomicU64::new(self.mmu_seq()),
             mmu_in_progress: AtomicU32::new(self.mmu_in_progress.load(Ordering::Acquire)),
+            ram_end: AtomicU64::new(self.ram_end.load(Ordering::Acquire)),
             io: self.io.clone(),
             behaviour: self.behaviour,
             page_shift: self.page_shift,
