@@ -128,7 +128,7 @@ pub fn calibrate(file: &str, text: &str) -> Result<Calibration, FitError> {
     let template = Machine::parse(file, text)?;
     let published = Published::built_in()?;
     let fit = template.fit.clone().ok_or_else(|| FitError::NoFit { machine: template.name.clone() })?;
-    let mut fitter = Fitter { machine: template, costs: Vec::new() };
+    let mut fitter = Fitter { machine: template.clone(), costs: Vec::new() };
 
     // The slow form's own stages are set to nothing: what still differs between the runs are the hit's own stages.
     for name in fit.shares.keys() {
@@ -154,9 +154,8 @@ pub fn calibrate(file: &str, text: &str) -> Result<Calibration, FitError> {
         fitter.set("stage", name, rounded(slow_form_ns * share));
     }
     // What the template had, for the report: the loop above has overwritten it with nothing.
-    let original = Machine::parse(file, text)?;
     for cost in &mut fitter.costs {
-        cost.was_ns = original.stage.get(&cost.name).map_or(0.0, |cost| cost.ns);
+        cost.was_ns = template.stage.get(&cost.name).map_or(0.0, |cost| cost.ns);
     }
     fitter.fit_rest(Benchmark::Fio, fio, &fit.fio_rest)?;
     fitter.fit_rest(Benchmark::Netperf, published.rows(Benchmark::Netperf), &fit.netperf_rest)?;

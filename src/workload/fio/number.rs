@@ -30,17 +30,22 @@ pub(super) fn decimal(text: &str, unit: Unit, kb: KbBase) -> Option<i64> {
     }
 }
 
+/// How fio begins to read a number: base 16 when the text holds `0x` anywhere, whether it is negative, and what
+/// follows white space and sign.
+fn radix_and_sign(text: &str) -> (u32, bool, &str) {
+    let radix = if text.contains("0x") || text.contains("0X") { 16 } else { 10 };
+    let unsigned = text.trim_start_matches(super::lines::is_space);
+    match unsigned.as_bytes().first() {
+        Some(b'-') => (radix, true, &unsigned[1..]),
+        Some(b'+') => (radix, false, &unsigned[1..]),
+        _ => (radix, false, unsigned),
+    }
+}
+
 /// C's `strtoll`, base 16 when the text holds `0x` anywhere.
 fn leading_integer(text: &str) -> Option<i64> {
-    let hex = text.contains("0x") || text.contains("0X");
-    let radix = if hex { 16 } else { 10 };
-    let unsigned = text.trim_start_matches(super::lines::is_space);
-    let (negative, mut digits) = match unsigned.as_bytes().first() {
-        Some(b'-') => (true, &unsigned[1..]),
-        Some(b'+') => (false, &unsigned[1..]),
-        _ => (false, unsigned),
-    };
-    if hex {
+    let (radix, negative, mut digits) = radix_and_sign(text);
+    if radix == 16 {
         let bare = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X"));
         digits = bare.filter(|rest| rest.starts_with(|c: char| c.is_ascii_hexdigit())).unwrap_or(digits);
     }
@@ -144,15 +149,8 @@ pub(super) fn ignored_part(text: &str, unit: Unit) -> Option<String> {
 
 /// C's `sscanf("%u")` into an `int`, or `%x` when the text holds `0x` anywhere.
 pub(super) fn leading_int(text: &str) -> Option<i32> {
-    let hex = text.contains("0x") || text.contains("0X");
-    let radix = if hex { 16 } else { 10 };
-    let unsigned = text.trim_start_matches(super::lines::is_space);
-    let (negative, mut digits) = match unsigned.as_bytes().first() {
-        Some(b'-') => (true, &unsigned[1..]),
-        Some(b'+') => (false, &unsigned[1..]),
-        _ => (false, unsigned),
-    };
-    if hex {
+    let (radix, negative, mut digits) = radix_and_sign(text);
+    if radix == 16 {
         digits = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")).unwrap_or(digits);
     }
     let end = digits.find(|c: char| !c.is_digit(radix)).unwrap_or(digits.len());
