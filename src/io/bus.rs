@@ -8,7 +8,7 @@
 use std::cmp::Ordering;
 use std::sync::OnceLock;
 
-use super::index::ExactIndex;
+use super::index::{ExactIndex, First};
 use super::{CoalescedZone, IoError, Ioeventfd};
 use crate::addr::ZoneLookup;
 
@@ -135,20 +135,17 @@ impl Bus {
         bus
     }
 
-    /// `kvm_io_bus_get_first_dev`: any device that compares equal, then back to the first of its neighbours
-    /// that do. With [`ZoneLookup::AllMatching`] the first of all.
+    /// The first device for an access that has exactly the address and length of an ioeventfd, remembered.
     #[inline]
-    pub(super) fn first(&self, access: BusRange) -> Option<usize> {
-        if self.ioeventfds > 0 {
-            let index = self.index.get_or_init(|| ExactIndex::new(self));
-            if let Some(first) = index.get(access) {
-                return Some(first);
-            }
+    pub(super) fn remembered(&self, access: BusRange) -> Option<First> {
+        if self.ioeventfds == 0 {
+            return None;
         }
-        self.search(access)
+        self.index.get_or_init(|| ExactIndex::new(self)).get(access)
     }
 
-    /// The search itself, without the index.
+    /// `kvm_io_bus_get_first_dev`: any device that compares equal, then back to the first of its neighbours
+    /// that do. With [`ZoneLookup::AllMatching`] the first of all.
     #[inline]
     pub(super) fn search(&self, access: BusRange) -> Option<usize> {
         if self.lookup == ZoneLookup::AllMatching {

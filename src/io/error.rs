@@ -1,6 +1,6 @@
 //! What a change to the buses can be refused for, with the kernel's errno.
 
-use super::ioeventfd::EventfdId;
+use super::EventfdId;
 
 /// A refused registration or removal. The text starts with the errno the kernel's ioctl would give.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -4,6 +4,7 @@
 //! doorbell has exactly the address and length of an ioeventfd, so for these the search is done once and its
 //! answer kept. The answer is the search's own: which device is found does not change.
 
+use super::EventfdId;
 use super::bus::{Bus, BusRange, Device};
 
 /// An open-addressed table from an ioeventfd's own range to the device that the search finds first for it.
@@ -16,7 +17,16 @@ pub(super) struct ExactIndex {
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     range: BusRange,
-    first: usize,
+    first: First,
+}
+
+/// Who is asked first.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum First {
+    /// An ioeventfd that takes every write of that range, whatever its data: this eventfd is signalled.
+    Signals(EventfdId),
+    /// The device at this place in the array.
+    Ask(usize),
 }
 
 impl ExactIndex {
@@ -30,6 +40,14 @@ impl ExactIndex {
             let range = BusRange::new(fd.addr, fd.len);
             if let (None, Some(first)) = (index.get(range), bus.search(range)) {
                 let at = index.probe(range);
+                let first = match bus.devices().get(first) {
+                    Some(Device::Ioeventfd(fd))
+                        if fd.datamatch.is_none() && BusRange::new(fd.addr, fd.len) == range =>
+                    {
+                        First::Signals(fd.fd)
+                    }
+                    _ => First::Ask(first),
+                };
                 index.slots[at] = Some(Slot { range, first });
             }
         }
@@ -37,7 +55,7 @@ impl ExactIndex {
     }
 
     #[inline]
-    pub(super) fn get(&self, access: BusRange) -> Option<usize> {
+    pub(super) fn get(&self, access: BusRange) -> Option<First> {
         self.slots[self.probe(access)].map(|slot| slot.first)
     }
 

@@ -1,58 +1,6 @@
 //! ioeventfd: a guest write that becomes a counter increment instead of an exit (`virt/kvm/eventfd.c`).
 
-use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use super::{IoBus, IoError};
-
-/// Identity of an [`Eventfd`] within its VM, in order of creation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct EventfdId(pub u32);
-
-impl fmt::Display for EventfdId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "eventfd {}", self.0)
-    }
-}
-
-/// A counter that a guest write increments and a device worker takes (`struct eventfd_ctx`).
-///
-/// The counter says how often it was signalled since it was last taken, nothing about the data written.
-#[derive(Debug)]
-pub struct Eventfd {
-    id: EventfdId,
-    count: AtomicU64,
-}
-
-impl Eventfd {
-    pub(super) const fn new(id: EventfdId, count: u64) -> Self {
-        Self { id, count: AtomicU64::new(count) }
-    }
-
-    /// Which eventfd this is.
-    #[must_use]
-    pub const fn id(&self) -> EventfdId {
-        self.id
-    }
-
-    /// Adds one (`eventfd_signal`). Whoever takes the count sees what the signaller wrote before.
-    #[inline]
-    pub fn signal(&self) {
-        self.count.fetch_add(1, Ordering::Release);
-    }
-
-    /// Signals since the last [`Self::take`].
-    #[must_use]
-    pub fn count(&self) -> u64 {
-        self.count.load(Ordering::Acquire)
-    }
-
-    /// Reads the count and sets it to 0, as reading an eventfd does.
-    #[must_use]
-    pub fn take(&self) -> u64 {
-        self.count.swap(0, Ordering::AcqRel)
-    }
-}
+use super::{EventfdId, IoBus, IoError};
 
 /// What `KVM_IOEVENTFD` registers (`struct kvm_ioeventfd`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -132,13 +80,5 @@ mod tests {
             assert_eq!(value_of(&data[..len]), 0x8877_6655_4433_2211 & (u64::MAX >> (64 - 8 * len)));
         }
         assert_eq!(value_of(&[]), 0);
-    }
-
-    #[test]
-    fn taking_an_eventfd_leaves_it_at_zero() {
-        let fd = Eventfd::new(EventfdId(7), 0);
-        fd.signal();
-        fd.signal();
-        assert_eq!((fd.take(), fd.count(), fd.id()), (2, 0, EventfdId(7)));
     }
 }

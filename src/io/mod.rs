@@ -29,6 +29,7 @@
 mod bus;
 mod coalesced;
 mod error;
+mod eventfd;
 mod index;
 mod ioeventfd;
 mod reader;
@@ -38,8 +39,9 @@ mod space;
 pub use bus::{Device, MAX_BUS_DEVICES};
 pub use coalesced::CoalescedZone;
 pub use error::IoError;
-pub use ioeventfd::{Eventfd, EventfdId, Ioeventfd};
-pub use reader::{BusRead, BusWrite, IoReader};
+pub use eventfd::{Eventfd, EventfdId};
+pub use ioeventfd::Ioeventfd;
+pub use reader::{BusRead, BusWrite, IoAccess, IoReader};
 pub use ring::{Entry, HostPage, Ring, RingError, RingFull};
 pub use space::{IoSpace, IoState};
 

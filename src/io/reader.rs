@@ -6,8 +6,10 @@ use arc_swap::ArcSwap;
 use arc_swap::cache::Cache;
 
 use super::bus::{Bus, BusRange, Device};
+use super::eventfd::Seat;
+use super::index::First;
 use super::space::Buses;
-use super::{EventfdId, Ioeventfd, RingFull};
+use super::{EventfdId, RingFull};
 
 /// What became of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,33 +37,37 @@ pub enum BusRead {
 /// the ring's, when it stores.
 pub struct IoReader {
     cache: Cache<Arc<ArcSwap<Buses>>, Arc<Buses>>,
+    seat: Seat,
+}
+
+/// One access under way: all its bus look-ups see the same contents, as under one SRCU read lock.
+#[derive(Debug)]
+pub struct IoAccess<'a> {
+    buses: &'a Buses,
+    seat: &'a mut Seat,
 }
 
 impl IoReader {
-    pub(super) fn new(buses: Arc<ArcSwap<Buses>>) -> Self {
-        Self { cache: Cache::new(buses) }
+    pub(super) fn new(buses: Arc<ArcSwap<Buses>>, seat: Seat) -> Self {
+        Self { cache: Cache::new(buses), seat }
     }
 
-    /// A store offered to `KVM_FAST_MMIO_BUS` with its address alone, as POWER does before it fetches the
-    /// instruction (`kvmppc_hv_emulate_mmio`). `Some` names the length-0 ioeventfd that was signalled.
+    /// Begins an access, on the bus contents published last.
+    #[inline]
+    pub fn begin(&mut self) -> IoAccess<'_> {
+        IoAccess { buses: self.cache.load(), seat: &mut self.seat }
+    }
+
+    /// [`IoAccess::fast_mmio_write`] as an access of its own.
     #[inline]
     pub fn fast_mmio_write(&mut self, gpa: u64) -> Option<EventfdId> {
-        let buses = self.cache.load();
-        if buses.fast_mmio.devices().is_empty() {
-            return None;
-        }
-        match write(&buses.fast_mmio, buses, gpa, &[]) {
-            BusWrite::Eventfd(fd) => Some(fd),
-            BusWrite::Coalesced | BusWrite::Unhandled { .. } => None,
-        }
+        self.begin().fast_mmio_write(gpa)
     }
 
-    /// A store of 1 to 8 bytes at `gpa`, in the byte order in which a little-endian host's `kvm_run` holds it
-    /// (`kvm_io_bus_write` on `KVM_MMIO_BUS`). Wider accesses are never coalesced.
+    /// [`IoAccess::mmio_write`] as an access of its own.
     #[inline]
     pub fn mmio_write(&mut self, gpa: u64, data: &[u8]) -> BusWrite {
-        let buses = self.cache.load();
-        write(&buses.mmio, buses, gpa, data)
+        self.begin().mmio_write(gpa, data)
     }
 
     /// A load of `len` bytes (`kvm_io_bus_read` on `KVM_MMIO_BUS`).
@@ -74,8 +80,9 @@ impl IoReader {
     /// An x86 `OUT` (`kvm_io_bus_write` on `KVM_PIO_BUS`).
     #[inline]
     pub fn pio_write(&mut self, port: u16, data: &[u8]) -> BusWrite {
-        let buses = self.cache.load();
-        write(&buses.pio, buses, u64::from(port), data)
+        let mut access = self.begin();
+        let buses = access.buses;
+        access.write(&buses.pio, u64::from(port), data)
     }
 
     /// An x86 `IN` (`kvm_io_bus_read` on `KVM_PIO_BUS`).
@@ -92,49 +99,72 @@ impl std::fmt::Debug for IoReader {
     }
 }
 
-/// `__kvm_io_bus_write`: ask each matching device until one takes the write.
-#[inline]
-fn write(bus: &Bus, buses: &Buses, addr: u64, data: &[u8]) -> BusWrite {
-    let access = BusRange::new(addr, u32::try_from(data.len()).unwrap_or(u32::MAX));
-    let Some(first) = bus.first(access) else { return BusWrite::Unhandled { ring_full: false } };
-    // The first device is mostly an ioeventfd that takes the write: that much is worth having inline.
-    if let Some(Device::Ioeventfd(fd)) = bus.devices().get(first) {
-        if let Some(signalled) = signal(fd, buses, addr, data) {
-            return signalled;
+impl IoAccess<'_> {
+    /// A store offered to `KVM_FAST_MMIO_BUS` with its address alone, as POWER does before it fetches the
+    /// instruction (`kvmppc_hv_emulate_mmio`). `Some` names the length-0 ioeventfd that was signalled.
+    #[inline]
+    pub fn fast_mmio_write(&mut self, gpa: u64) -> Option<EventfdId> {
+        let bus = &self.buses.fast_mmio;
+        if bus.devices().is_empty() {
+            return None;
+        }
+        match self.write(bus, gpa, &[]) {
+            BusWrite::Eventfd(fd) => Some(fd),
+            BusWrite::Coalesced | BusWrite::Unhandled { .. } => None,
         }
     }
-    ask_from(first, bus, buses, access, data)
-}
 
-#[inline(never)]
-fn ask_from(first: usize, bus: &Bus, buses: &Buses, access: BusRange, data: &[u8]) -> BusWrite {
-    let (addr, mut ring_full, mut asked) = (access.addr, false, Some(first));
-    while let Some(index) = asked {
-        match &bus.devices()[index] {
-            Device::Ioeventfd(fd) => {
-                if let Some(signalled) = signal(fd, buses, addr, data) {
-                    return signalled;
-                }
-            }
-            // An entry has 8 bytes; KVM splits wider accesses before they come here.
-            Device::Zone(zone) if data.len() <= 8 && zone.contains(addr, access.bytes()) => {
-                match buses.ring.push(addr, zone.pio, data) {
-                    Ok(()) => return BusWrite::Coalesced,
-                    Err(RingFull) => ring_full = true,
-                }
-            }
-            Device::Zone(_) => {}
+    /// A store of 1 to 8 bytes at `gpa`, in the byte order in which a little-endian host's `kvm_run` holds it
+    /// (`kvm_io_bus_write` on `KVM_MMIO_BUS`). Wider accesses are never coalesced.
+    #[inline]
+    pub fn mmio_write(&mut self, gpa: u64, data: &[u8]) -> BusWrite {
+        self.write(&self.buses.mmio, gpa, data)
+    }
+
+    /// `__kvm_io_bus_write`: ask each matching device until one takes the write.
+    // Nearly every doorbell is a write that the index knows: that much is worth having inline.
+    #[inline(always)]
+    fn write(&mut self, bus: &Bus, addr: u64, data: &[u8]) -> BusWrite {
+        let access = BusRange::new(addr, u32::try_from(data.len()).unwrap_or(u32::MAX));
+        match bus.remembered(access) {
+            Some(First::Signals(fd)) => self.signal(fd),
+            Some(First::Ask(first)) => self.ask_from(Some(first), bus, access, data),
+            None => self.search(bus, access, data),
         }
-        asked = bus.after(index, access);
     }
-    BusWrite::Unhandled { ring_full }
-}
 
-#[inline]
-fn signal(fd: &Ioeventfd, buses: &Buses, addr: u64, data: &[u8]) -> Option<BusWrite> {
-    if !fd.matches(addr, data) {
-        return None;
+    #[inline(never)]
+    fn search(&mut self, bus: &Bus, access: BusRange, data: &[u8]) -> BusWrite {
+        self.ask_from(bus.search(access), bus, access, data)
     }
-    buses.eventfds.get(fd.fd.0 as usize)?.signal();
-    Some(BusWrite::Eventfd(fd.fd))
+
+    #[inline]
+    fn ask_from(&mut self, first: Option<usize>, bus: &Bus, access: BusRange, data: &[u8]) -> BusWrite {
+        let (addr, mut ring_full, mut asked) = (access.addr, false, first);
+        while let Some(index) = asked {
+            match &bus.devices()[index] {
+                Device::Ioeventfd(fd) if fd.matches(addr, data) => return self.signal(fd.fd),
+                Device::Ioeventfd(_) => {}
+                // An entry has 8 bytes; KVM splits wider accesses before they come here.
+                Device::Zone(zone) if data.len() <= 8 && zone.contains(addr, access.bytes()) => {
+                    match self.buses.ring.push(addr, zone.pio, data) {
+                        Ok(()) => return BusWrite::Coalesced,
+                        Err(RingFull) => ring_full = true,
+                    }
+                }
+                Device::Zone(_) => {}
+            }
+            asked = bus.after(index, access);
+        }
+        BusWrite::Unhandled { ring_full }
+    }
+
+    /// Every ioeventfd on a bus names an eventfd of the same contents: `IoSpace::assign` sees to it.
+    #[inline]
+    fn signal(&mut self, fd: EventfdId) -> BusWrite {
+        if let Some(eventfd) = self.buses.eventfds.get(fd.0 as usize) {
+            eventfd.signal_from(self.seat);
+        }
+        BusWrite::Eventfd(fd)
+    }
 }

@@ -2,11 +2,13 @@
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
 use super::bus::{Bus, Device};
+use super::eventfd::Seat;
 use super::reader::IoReader;
 use super::{CoalescedZone, Entry, Eventfd, EventfdId, HostPage, IoBus, IoError, Ioeventfd, Ring, RingError};
 use crate::addr::{CoalescedRoom, KernelBehaviour, ZoneLookup};
@@ -51,6 +53,8 @@ pub struct IoSpace {
     ring: Arc<Ring>,
     /// Every eventfd created, under the lock that serialises all changes (`kvm->slots_lock`).
     slots_lock: Mutex<Vec<Arc<Eventfd>>>,
+    /// Readers handed out.
+    readers: AtomicUsize,
 }
 
 impl IoSpace {
@@ -62,13 +66,18 @@ impl IoSpace {
         let ring = Arc::new(Ring::new(page, behaviour.coalesced_room));
         let eventfds = Arc::new([]);
         let buses = Buses { mmio: bus.clone(), pio: bus.clone(), fast_mmio: bus, eventfds, ring: Arc::clone(&ring) };
-        Self { buses: Arc::new(ArcSwap::from_pointee(buses)), ring, slots_lock: Mutex::new(Vec::new()) }
+        Self {
+            buses: Arc::new(ArcSwap::from_pointee(buses)),
+            ring,
+            slots_lock: Mutex::default(),
+            readers: AtomicUsize::new(0),
+        }
     }
 
     /// What a vCPU performs its accesses with.
     #[must_use]
     pub fn reader(&self) -> IoReader {
-        IoReader::new(Arc::clone(&self.buses))
+        IoReader::new(Arc::clone(&self.buses), Seat::new(self.readers.fetch_add(1, Ordering::Relaxed)))
     }
 
     /// The coalesced ring.
@@ -223,7 +232,12 @@ impl Clone for IoSpace {
         buses.eventfds = own.as_slice().into();
         buses.ring = Arc::new(Ring::clone(&self.ring));
         let ring = Arc::clone(&buses.ring);
-        Self { buses: Arc::new(ArcSwap::from_pointee(buses)), ring, slots_lock: Mutex::new(own) }
+        Self {
+            buses: Arc::new(ArcSwap::from_pointee(buses)),
+            ring,
+            slots_lock: Mutex::new(own),
+            readers: AtomicUsize::new(0),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::addr::{EffectiveAddr, GuestPhysAddr};
+use crate::addr::{EffectiveAddr, Gfn, GuestPhysAddr};
 use crate::book3s::hpte::{HPTE_R_C, HPTE_R_R, HPTE_R_RPN};
 use crate::book3s::insn::Direction;
 use crate::book3s::msr::{DSISR_ISSTORE, DSISR_KEYFAULT, DSISR_NOHPTE, DSISR_PROTFAULT};
@@ -141,12 +141,19 @@ impl Vcpu {
     #[inline(always)]
     fn record(&mut self, vm: &Vm, outcome: Outcome, cache: CacheUse, stages: StageLog) -> Record {
         // Only a hit can be wrong about this: a miss has just searched the memslots.
-        let ram_as_mmio = cache == CacheUse::Hit
-            && outcome
-                .mmio_gpa()
-                .map(|gpa| gpa.gfn(vm.page_shift()))
-                .is_some_and(|gfn| vm.may_be_ram(gfn) && self.view.load().memslots.find(gfn).is_some());
+        let ram_as_mmio = match (cache, outcome.mmio_gpa()) {
+            (CacheUse::Hit, Some(gpa)) => {
+                let gfn = gpa.gfn(vm.page_shift());
+                vm.may_be_ram(gfn) && self.is_ram(gfn)
+            }
+            _ => false,
+        };
         Record { outcome, cache, stages, ram_as_mmio }
+    }
+
+    #[inline(never)]
+    fn is_ram(&mut self, gfn: Gfn) -> bool {
+        self.view.load().memslots.find(gfn).is_some()
     }
 
     #[inline(always)]
@@ -200,7 +207,7 @@ impl Vcpu {
     /// Translation by hardware: VALID entries only, protection and key on the host's doubleword, R and C set.
     #[inline(always)]
     fn hardware(&mut self, access: &Access, slb_v: u64) -> Hardware {
-        if !self.view.load().hpt.may_find_valid(HashKey::hash(access.ea, slb_v)) {
+        if !self.view.load().hpt.may_find_valid(access.ea, slb_v) {
             return Hardware::Fault(DSISR_NOHPTE);
         }
         self.search(access, slb_v)

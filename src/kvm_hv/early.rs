@@ -57,7 +57,11 @@ pub enum EarlyStep {
 impl Vcpu {
     /// The early handler. What the full handler needs stays in the vCPU.
     pub fn early_fault(&mut self, vm: &Vm, fault: &Fault, stages: &mut StageSet) -> EarlyStep {
-        self.early(vm, fault, stages)
+        // A set of its own lives in a register; through the caller's each stage would wait for the one before.
+        let mut went = StageSet::EMPTY;
+        let step = self.early(vm, fault, &mut went);
+        stages.merge(went);
+        step
     }
 
     #[inline(always)]
@@ -67,16 +71,17 @@ impl Vcpu {
         self.miss_class = None;
         // The generation is read before the lookup, so that an entry filled from an older table is never trusted.
         let mut generation = 0;
-        let mut cached = None;
+        let mut found = None;
         if no_hpte {
             generation = vm.generation();
             if !self.cache.design().is_off() {
                 stages.add(Stage::CacheSearch);
-                cached = self.cache.search(ea, slb_v, generation);
+                found = self.cache.search_entry(ea, slb_v, generation);
             }
         }
-        if let Some(entry) = cached.and_then(|slot| self.cache.entry(slot)) {
-            self.fault = FaultState { ea, index: entry.index, hpte: entry.hpte, guest_r: entry.guest_r, cached };
+        let hit = found.is_some();
+        if let Some((slot, &CacheEntry { index, hpte, guest_r, .. })) = found {
+            self.fault = FaultState { ea, index, hpte, guest_r, cached: Some(slot) };
         } else if !self.look_up(ea, slb_v, no_hpte, stages) {
             return if no_hpte {
                 EarlyStep::Reflect { status: fault.dsisr }
@@ -84,7 +89,7 @@ impl Vcpu {
                 EarlyStep::Retry(RetryReason::HpteDisappeared)
             };
         }
-        let FaultState { index, hpte, guest_r, .. } = self.fault;
+        let FaultState { hpte, guest_r, .. } = self.fault;
         if no_hpte && hpte.v & HPTE_V_VALID != 0 {
             return EarlyStep::Retry(RetryReason::ValidByNow);
         }
@@ -93,17 +98,11 @@ impl Vcpu {
             return EarlyStep::Reflect { status };
         }
         let mmio = has_mmio_key(hpte.r);
-        if mmio && cached.is_none() && self.may_fill(vm, no_hpte) {
+        if mmio && !hit && self.fill(vm, slb_v, generation, no_hpte) {
             stages.add(Stage::CacheFill);
-            let page_mask = page_mask(slb_v);
-            let entry = CacheEntry { ea, slb_v, index, hpte, guest_r, generation, page_mask };
-            self.cache.fill(entry);
-            if let Some(classifier) = self.classifier.as_mut().filter(|_| !no_hpte) {
-                classifier.protection_fault_filled(&entry);
-            }
         }
         if no_hpte && self.classifier.is_some() {
-            self.classify(ea, slb_v, mmio, cached.is_some());
+            self.classify(ea, slb_v, mmio, hit);
         }
         let insn_loaded = mmio && !fault.fetch && self.msr & MSR_IR != 0;
         if insn_loaded {
@@ -152,6 +151,22 @@ impl Vcpu {
             return Some(status | DSISR_PROTFAULT);
         }
         (self.msr & MSR_DR != 0 && key_forbids(guest_r, self.amr, direction)).then_some(status | DSISR_KEYFAULT)
+    }
+
+    /// Fills a cache entry from what was saved of the fault, if the kernel's switches let it. Whether it did.
+    // Apart, so that a hit's frame has no room for it.
+    #[inline(never)]
+    fn fill(&mut self, vm: &Vm, slb_v: u64, generation: u64, no_hpte: bool) -> bool {
+        if !self.may_fill(vm, no_hpte) {
+            return false;
+        }
+        let FaultState { ea, index, hpte, guest_r, .. } = self.fault;
+        let entry = CacheEntry { ea, slb_v, index, hpte, guest_r, generation, page_mask: page_mask(slb_v) };
+        self.cache.fill(entry);
+        if let Some(classifier) = self.classifier.as_mut().filter(|_| !no_hpte) {
+            classifier.protection_fault_filled(&entry);
+        }
+        true
     }
 
     /// Whether the kernel's switches let this fault fill an entry.

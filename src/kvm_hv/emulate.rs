@@ -1,8 +1,8 @@
 //! MMIO emulation (`kvmppc_hv_emulate_mmio`, `kvmppc_emulate_loadstore`): integer loads and stores onto the bus.
 
 use crate::addr::{DirectionRule, GuestPhysAddr, IssstoreOnFailure};
-use crate::book3s::insn::{Access, Direction, Insn, KernelSupport, decode, is_store_by_bit, store_bytes};
-use crate::book3s::msr::{DSISR_BADACCESS, DSISR_ISSTORE};
+use crate::book3s::insn::{Direction, Endian, Insn, KernelSupport, store_bytes};
+use crate::book3s::msr::{DSISR_BADACCESS, DSISR_ISSTORE, MSR_LE};
 use crate::io::{BusRead, BusWrite};
 
 use super::access::Fetch;
@@ -25,9 +25,10 @@ impl Vcpu {
         stages: &mut StageSet,
     ) -> FullStep {
         let is_store = fault.direction() == Direction::Store;
+        let mut io = self.io.begin();
         if is_store {
             stages.add(Stage::FastBus);
-            if let Some(fd) = self.io.fast_mmio_write(gpa.0) {
+            if let Some(fd) = io.fast_mmio_write(gpa.0) {
                 // Nothing is decoded: an update form's RA stays as it is.
                 stages.add(Stage::EventfdSignal);
                 self.pc = self.pc.wrapping_add(4);
@@ -36,47 +37,36 @@ impl Vcpu {
         }
         let Fetch::Word(word) = insn else { return FullStep::Retry(RetryReason::FetchFailed) };
         stages.add(Stage::Decode);
-        let decoded = decode(word);
-        let counts_as_store = match (vm.behaviour().direction_rule, decoded) {
+        let decoded = self.decoded.update(word);
+        let counts_as_store = match (vm.behaviour().direction_rule, &decoded.insn) {
             (DirectionRule::Decoded, Some(insn)) => insn.direction() == Direction::Store,
-            _ => is_store_by_bit(word),
+            _ => decoded.store_by_bit,
         };
         if counts_as_store != is_store {
             return FullStep::Retry(RetryReason::DirectionMismatch);
         }
-        match decoded {
-            Some(Insn::Access(access)) if access.is_valid_form() => {
-                self.access_device(&access, fault, gpa, cache, stages)
-            }
+        let access = match &decoded.insn {
+            Some(Insn::Access(access)) if access.is_valid_form() => access,
             Some(Insn::CacheOp(_)) => {
                 self.pc = self.pc.wrapping_add(4);
-                FullStep::Done { handler: Handler::NoOp, gpa, cache }
+                return FullStep::Done { handler: Handler::NoOp, gpa, cache };
             }
             Some(Insn::Refused(refused)) if refused.kernel == KernelSupport::Emulates => {
-                FullStep::NotModelled { name: refused.name }
+                return FullStep::NotModelled { name: refused.name };
             }
-            _ => self.fail(vm, is_store, cache),
-        }
-    }
+            _ => return self.fail(vm, is_store, cache),
+        };
 
-    /// A valid integer access: form the value, ask the bus, exit if nobody takes it.
-    #[inline(always)]
-    fn access_device(
-        &mut self,
-        access: &Access,
-        fault: &Fault,
-        gpa: GuestPhysAddr,
-        cache: CacheUse,
-        stages: &mut StageSet,
-    ) -> FullStep {
-        let bytes = access.size.bytes();
+        // A valid integer access: form the value, ask the bus, exit if nobody takes it.
+        let endian = if self.msr & MSR_LE != 0 { Endian::Little } else { Endian::Big };
         self.mmio_is_write = access.direction == Direction::Store;
         stages.add(Stage::MmioBus);
         let (mut data, mut ring_full) = ([0; 8], false);
         let handler = match access.direction {
             Direction::Store => {
-                (data, _) = store_bytes(self.gpr[usize::from(access.rt & 31)], access, self.endian());
-                match self.io.mmio_write(gpa.0, &data[..bytes]) {
+                let bytes;
+                (data, bytes) = store_bytes(self.gpr[usize::from(access.rt & 31)], access, endian);
+                match io.mmio_write(gpa.0, &data[..bytes]) {
                     BusWrite::Eventfd(fd) => {
                         stages.add(Stage::EventfdSignal);
                         Some(Handler::Eventfd(fd))
@@ -93,7 +83,7 @@ impl Vcpu {
             }
             Direction::Load => {
                 let BusRead::Unhandled = self.io.mmio_read(gpa.0, access.size as u32);
-                self.pending = Some(PendingLoad { access: *access, endian: self.endian() });
+                self.pending = Some(PendingLoad { access: *access, endian });
                 None
             }
         };

@@ -58,7 +58,10 @@ impl Vcpu {
     ///
     /// `insn` is what a fetch at the guest's PC gives now: it may differ from what caused the fault.
     pub fn full_fault(&mut self, vm: &Vm, fault: &Fault, insn: Fetch, stages: &mut StageSet) -> FullStep {
-        self.full(vm, fault, insn, stages)
+        let mut went = StageSet::EMPTY;
+        let step = self.full(vm, fault, insn, &mut went);
+        stages.merge(went);
+        step
     }
 
     // Always inline, like `early` and `emulate`: the set of stages then lives in a register. Through a pointer each

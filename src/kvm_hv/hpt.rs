@@ -1,9 +1,9 @@
 //! The hashed page table and its reverse-map array (`struct kvm_hpt_info`).
 
 use std::hash::{Hash, Hasher};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use crate::addr::{PteIndex, index};
+use crate::addr::{EffectiveAddr, PteIndex, index};
 use crate::book3s::hash::PTEG_ENTRIES;
 use crate::book3s::hpte::{HPTE_V_ABSENT, HPTE_V_HVLOCK, HPTE_V_VALID};
 use crate::book3s::{HashKey, Hpte, PageSizes};
@@ -105,6 +105,8 @@ pub struct Hpt {
     /// One bit a group: a VALID entry was ever put into it. An access whose groups never had one need not be
     /// searched for by hardware. Bits are set before the entry is, and stay.
     ever_valid: Box<[AtomicU64]>,
+    /// Whether any of those bits is set.
+    any_valid: AtomicBool,
 }
 
 fn try_table<T: Default>(entries: usize) -> Result<Box<[T]>, std::collections::TryReserveError> {
@@ -133,7 +135,7 @@ impl Hpt {
         let rev = try_table(index(npte)).map_err(|_| memory(()))?;
         let groups = npte / PTEG_ENTRIES;
         let ever_valid = try_table(index(groups.div_ceil(64))).map_err(|_| memory(()))?;
-        Ok(Self { order, slots, rev, ever_valid })
+        Ok(Self { order, slots, rev, ever_valid, any_valid: AtomicBool::new(false) })
     }
 
     /// log2 of the table's size in bytes.
@@ -226,13 +228,18 @@ impl Hpt {
         let group = at.0 / PTEG_ENTRIES;
         if let Some(word) = self.ever_valid.get(index(group / 64)) {
             word.fetch_or(1 << (group % 64), Ordering::Release);
+            self.any_valid.store(true, Ordering::Release);
         }
     }
 
-    /// Whether a search for this hash value may find a VALID entry: if not, none was ever in its two groups.
+    /// Whether a search for this address may find a VALID entry: if not, none was ever in its two groups.
     #[inline]
     #[must_use]
-    pub(super) fn may_find_valid(&self, hash: u64) -> bool {
+    pub(super) fn may_find_valid(&self, ea: EffectiveAddr, slb_v: u64) -> bool {
+        if !self.any_valid.load(Ordering::Relaxed) {
+            return false;
+        }
+        let hash = HashKey::hash(ea, slb_v);
         let had_valid = |hash: u64| {
             let group = hash & self.group_mask();
             self.ever_valid[index(group / 64)].load(Ordering::Relaxed) >> (group % 64) & 1 != 0
@@ -301,7 +308,8 @@ impl Clone for Hpt {
             .map(|rev| Revmap { guest_rpte: copy(&rev.guest_rpte), forw: link(&rev.forw), back: link(&rev.back) })
             .collect();
         let ever_valid = self.ever_valid.iter().map(copy).collect();
-        Self { order: self.order, slots, rev, ever_valid }
+        let any_valid = AtomicBool::new(self.any_valid.load(Ordering::Relaxed));
+        Self { order: self.order, slots, rev, ever_valid, any_valid }
     }
 }
 

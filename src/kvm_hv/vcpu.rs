@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 use arc_swap::cache::Cache;
 
 use crate::addr::{EffectiveAddr, PteIndex};
-use crate::book3s::insn::{Access as InsnAccess, Direction, Endian, load_value};
+use crate::book3s::insn::{Access as InsnAccess, Decoded, Direction, Endian, load_value};
 use crate::book3s::msr::{MSR_DR, MSR_IR, MSR_LE, MSR_PR, MSR_SF};
 use crate::book3s::slb::{SLB_VSID_KP, SLB_VSID_KS};
 use crate::book3s::{Hpte, Slb};
@@ -68,6 +68,7 @@ pub struct Vcpu {
     pub slb: Slb,
     pub(super) view: Cache<Arc<ArcSwap<View>>, Arc<View>>,
     pub(super) io: IoReader,
+    pub(super) decoded: Decoded,
     pub(super) cache: MmioCache,
     pub(super) classifier: Option<Box<Classifier>>,
     pub(super) fault: FaultState,
@@ -94,6 +95,7 @@ impl Vcpu {
             slb: Slb::default(),
             view: Cache::new(Arc::clone(&vm.view)),
             io: vm.io().reader(),
+            decoded: Decoded::new(0),
             cache: MmioCache::new(config.cache, vm.behaviour().empty_entry, config.seed),
             classifier: classifies.then(|| Box::new(Classifier::new(config.cache, config.seed))),
             fault: FaultState::default(),

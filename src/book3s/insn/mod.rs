@@ -30,6 +30,7 @@
 pub mod asm;
 mod decode;
 mod encode;
+mod memo;
 mod table;
 mod table_other;
 mod types;
@@ -37,6 +38,7 @@ mod value;
 
 pub use decode::{decode, is_store_by_bit};
 pub use encode::{EncodeError, encode, load_store};
+pub use memo::Decoded;
 pub use types::{Access, CacheOp, Direction, Insn, KernelSupport, Mode, Offset, Refusal, Refused, Size};
 pub use value::{Endian, load_value, store_bytes};
 

@@ -198,6 +198,17 @@ impl CacheEntry {
     /// Generation that no VM reaches: tags an unfilled entry that must not match.
     const NEVER: u64 = u64::MAX;
 
+    /// Serves no fault.
+    const NOTHING: Self = Self {
+        ea: EffectiveAddr(0),
+        slb_v: 0,
+        index: PteIndex(0),
+        hpte: Hpte { v: 0, r: 0 },
+        guest_r: 0,
+        generation: Self::NEVER,
+        page_mask: u64::MAX,
+    };
+
     /// Whether it serves a fault (`mmio_cache_search`): generation, page and slb_v equal.
     #[inline]
     #[must_use]
@@ -223,6 +234,20 @@ enum PolicyState {
     Random(random::Random),
 }
 
+impl PolicyState {
+    // Apart from the search, so that the kernel's own policy, which does nothing on a hit, is not the last of a list.
+    #[inline(never)]
+    fn hit(&mut self, slot: usize) {
+        match self {
+            Self::RoundRobin(policy) => policy.hit(slot),
+            Self::Lru(policy) => policy.hit(slot),
+            Self::Clock(policy) => policy.hit(slot),
+            Self::Sieve(policy) => policy.hit(slot),
+            Self::Random(policy) => policy.hit(slot),
+        }
+    }
+}
+
 /// The cache of one vCPU.
 #[derive(Clone, Debug)]
 pub struct MmioCache {
@@ -237,7 +262,7 @@ impl MmioCache {
     pub fn new(design: CacheDesign, empty: EmptyEntry, seed: u64) -> Self {
         let unfilled = match empty {
             EmptyEntry::ZeroMatches => CacheEntry::default(),
-            EmptyEntry::Invalid => CacheEntry { generation: CacheEntry::NEVER, ..CacheEntry::default() },
+            EmptyEntry::Invalid => CacheEntry::NOTHING,
         };
         let entries = design.entries;
         let policy = match design.policy {
@@ -259,15 +284,23 @@ impl MmioCache {
     /// The slot that serves a fault, or `None` (`mmio_cache_search`). Tells the policy of a hit.
     #[inline(always)]
     pub fn search(&mut self, ea: EffectiveAddr, slb_v: u64, generation: u64) -> Option<usize> {
-        let slot = self.slots.find(ea, slb_v, generation)?;
+        self.search_entry(ea, slb_v, generation).map(|(slot, _)| slot)
+    }
+
+    /// As [`Self::search`], and the entry itself.
+    #[inline(always)]
+    pub(super) fn search_entry(
+        &mut self,
+        ea: EffectiveAddr,
+        slb_v: u64,
+        generation: u64,
+    ) -> Option<(usize, &CacheEntry)> {
+        let (slot, entry) = self.slots.find(ea, slb_v, generation)?;
         match &mut self.policy {
             PolicyState::RoundRobin(policy) => policy.hit(slot),
-            PolicyState::Lru(policy) => policy.hit(slot),
-            PolicyState::Clock(policy) => policy.hit(slot),
-            PolicyState::Sieve(policy) => policy.hit(slot),
-            PolicyState::Random(policy) => policy.hit(slot),
+            policy => policy.hit(slot),
         }
-        Some(slot)
+        Some((slot, entry))
     }
 
     /// Fills the policy's next slot (`next_mmio_cache_entry`). Nothing where the cache is off.

@@ -20,7 +20,7 @@ fn key(entry: &CacheEntry) -> Key {
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "the kernel's cache lives inline: no indirection on its path")]
 pub(super) enum Slots {
-    /// Up to the kernel's four: no allocation, no hashing.
+    /// Up to the kernel's four: no allocation, no hashing. What lies beyond `len` serves nothing.
     Inline { entries: [CacheEntry; KERNEL_ENTRIES], len: usize },
     /// Compared one by one.
     Linear(Box<[CacheEntry]>),
@@ -31,7 +31,9 @@ pub(super) enum Slots {
 impl Slots {
     pub(super) fn new(len: usize, unfilled: CacheEntry) -> Self {
         if len <= KERNEL_ENTRIES {
-            return Self::Inline { entries: [unfilled; KERNEL_ENTRIES], len };
+            let mut entries = [CacheEntry::NOTHING; KERNEL_ENTRIES];
+            entries[..len].fill(unfilled);
+            return Self::Inline { entries, len };
         }
         let entries = vec![unfilled; len].into_boxed_slice();
         if len < HASHED_FROM {
@@ -43,15 +45,25 @@ impl Slots {
         Self::Hashed { entries, by_key }
     }
 
-    #[inline]
-    pub(super) fn find(&self, ea: EffectiveAddr, slb_v: u64, generation: u64) -> Option<usize> {
-        let serves = |entry: &CacheEntry| entry.serves(ea, slb_v, generation);
+    #[inline(always)]
+    pub(super) fn find(&self, ea: EffectiveAddr, slb_v: u64, generation: u64) -> Option<(usize, &CacheEntry)> {
         match self {
-            Self::Inline { entries, len } => entries[..*len].iter().position(serves),
-            Self::Linear(entries) => entries.iter().position(serves),
+            Self::Inline { entries, .. } => {
+                entries.iter().enumerate().find(|(_, entry)| entry.serves(ea, slb_v, generation))
+            }
+            Self::Linear(_) | Self::Hashed { .. } => self.find_beyond(ea, slb_v, generation),
+        }
+    }
+
+    /// The same for caches that do not live inline.
+    #[inline(never)]
+    fn find_beyond(&self, ea: EffectiveAddr, slb_v: u64, generation: u64) -> Option<(usize, &CacheEntry)> {
+        let serves = |(_, entry): &(usize, &CacheEntry)| entry.serves(ea, slb_v, generation);
+        match self {
+            Self::Inline { .. } | Self::Linear(_) => self.as_slice().iter().enumerate().find(serves),
             Self::Hashed { entries, by_key } => {
                 let slot = *by_key.get(&(generation, slb_v, ea.0 >> slb_base_shift(slb_v)))?;
-                serves(&entries[slot]).then_some(slot)
+                entries.get(slot).map(|entry| (slot, entry)).filter(serves)
             }
         }
     }
