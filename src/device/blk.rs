@@ -302,7 +302,7 @@ impl NullBlock {
     ///
     /// # Errors
     /// As [`DeviceQueue::pop`].
-    #[inline]
+    #[inline(always)]
     pub fn pop(&mut self) -> Result<Option<BlkWork>, BlkError> {
         Ok(self.queue.pop()?.map(|received| self.examine(&received)))
     }

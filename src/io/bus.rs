@@ -136,8 +136,8 @@ impl Bus {
     }
 
     /// The first device for an access that has exactly the address and length of an ioeventfd, remembered.
-    #[inline]
-    pub(super) fn remembered(&self, access: BusRange) -> Option<First> {
+    #[inline(always)]
+    pub(super) fn remembered(&self, access: BusRange) -> Option<&First> {
         if self.ioeventfds == 0 {
             return None;
         }

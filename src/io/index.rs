@@ -22,11 +22,24 @@ struct Slot {
 
 /// Who is asked first.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum First {
-    /// An ioeventfd that takes every write of that range, whatever its data: this eventfd is signalled.
-    Signals(EventfdId),
-    /// The device at this place in the array.
-    Ask(usize),
+pub(super) struct First {
+    /// The device's place in the array.
+    pub(super) at: usize,
+    /// What it signals, if it is an ioeventfd of exactly this range.
+    pub(super) signals: Option<EventfdId>,
+    /// The data that it then waits for, if not any.
+    pub(super) datamatch: Option<u64>,
+}
+
+impl First {
+    fn new(bus: &Bus, at: usize, range: BusRange) -> Self {
+        match bus.devices().get(at) {
+            Some(Device::Ioeventfd(fd)) if BusRange::new(fd.addr, fd.len) == range => {
+                Self { at, signals: Some(fd.fd), datamatch: fd.datamatch }
+            }
+            _ => Self { at, signals: None, datamatch: None },
+        }
+    }
 }
 
 impl ExactIndex {
@@ -40,23 +53,15 @@ impl ExactIndex {
             let range = BusRange::new(fd.addr, fd.len);
             if let (None, Some(first)) = (index.get(range), bus.search(range)) {
                 let at = index.probe(range);
-                let first = match bus.devices().get(first) {
-                    Some(Device::Ioeventfd(fd))
-                        if fd.datamatch.is_none() && BusRange::new(fd.addr, fd.len) == range =>
-                    {
-                        First::Signals(fd.fd)
-                    }
-                    _ => First::Ask(first),
-                };
-                index.slots[at] = Some(Slot { range, first });
+                index.slots[at] = Some(Slot { range, first: First::new(bus, first, range) });
             }
         }
         index
     }
 
     #[inline]
-    pub(super) fn get(&self, access: BusRange) -> Option<First> {
-        self.slots[self.probe(access)].map(|slot| slot.first)
+    pub(super) fn get(&self, access: BusRange) -> Option<&First> {
+        self.slots[self.probe(access)].as_ref().map(|slot| &slot.first)
     }
 
     /// The slot that holds `range`, or the empty one where it would go.

@@ -7,7 +7,7 @@ use arc_swap::cache::Cache;
 
 use super::bus::{Bus, BusRange, Device};
 use super::eventfd::Seat;
-use super::index::First;
+use super::ioeventfd::value_of;
 use super::space::Buses;
 use super::{EventfdId, RingFull};
 
@@ -126,10 +126,10 @@ impl IoAccess<'_> {
     #[inline(always)]
     fn write(&mut self, bus: &Bus, addr: u64, data: &[u8]) -> BusWrite {
         let access = BusRange::new(addr, u32::try_from(data.len()).unwrap_or(u32::MAX));
-        match bus.remembered(access) {
-            Some(First::Signals(fd)) => self.signal(fd),
-            Some(First::Ask(first)) => self.ask_from(Some(first), bus, access, data),
-            None => self.search(bus, access, data),
+        let Some(first) = bus.remembered(access) else { return self.search(bus, access, data) };
+        match first.signals {
+            Some(fd) if first.datamatch.is_none_or(|wanted| wanted == value_of(data)) => self.signal(fd),
+            _ => self.ask_from(Some(first.at), bus, access, data),
         }
     }
 
@@ -138,7 +138,7 @@ impl IoAccess<'_> {
         self.ask_from(bus.search(access), bus, access, data)
     }
 
-    #[inline]
+    #[inline(never)]
     fn ask_from(&mut self, first: Option<usize>, bus: &Bus, access: BusRange, data: &[u8]) -> BusWrite {
         let (addr, mut ring_full, mut asked) = (access.addr, false, first);
         while let Some(index) = asked {

@@ -27,7 +27,7 @@ pub(super) use layout::Layout;
 impl Server for NullBlock {
     type Work = BlkWork;
 
-    #[inline]
+    #[inline(always)]
     fn pop(&mut self) -> Result<Option<BlkWork>, SimError> {
         Ok(Self::pop(self)?)
     }
@@ -188,18 +188,17 @@ impl Load for Blk {
     fn thread(&mut self, core: &mut Core, thread: u32, mut now: SimTime) -> Result<Step, SimError> {
         let Self { jobs, queues, .. } = self;
         let job = &mut jobs[index(u64::from(thread))];
-        // Kept in the job between two steps only: within one it stays in registers.
         let mut part = job.part;
         loop {
             let next = match part {
                 Part::Choose => match job.next(now) {
-                    Next::Submit(building) => {
-                        part = Part::Submit(building);
+                    Next::Submit => {
+                        part = Part::Submit;
                         now + core.prices.around(Extra::BlockSubmit)
                     }
                     // Nothing more for now: what there is must not wait.
                     _ if job.has_touched() => {
-                        part = Part::Kick(None);
+                        part = Part::Kick;
                         continue;
                     }
                     Next::WaitUntil(when) => {
@@ -215,25 +214,25 @@ impl Load for Blk {
                         return Ok(Step::Done(now));
                     }
                 },
-                Part::Submit(building) => {
-                    part = if queues.submit(thread, &building)? {
+                Part::Submit => {
+                    part = if queues.submit(thread, &job.building)? {
                         job.submitted()
                     } else if job.has_touched() {
-                        Part::Kick(Some(building))
+                        Part::KickForRoom
                     } else {
                         // Any completion on that device makes room, whosever it is.
-                        queues.devices[index(u64::from(building.device))].waiting.push_back(thread);
+                        queues.devices[index(u64::from(job.building.device))].waiting.push_back(thread);
                         break;
                     };
                     continue;
                 }
-                Part::Kick(full_queue) => match job.next_touched(full_queue.as_ref()) {
+                Part::Kick | Part::KickForRoom => match job.next_touched(part) {
                     Some(device) => match queues.kick(core, job.vcpu, device, now)? {
                         Some(end) => end,
                         None => continue,
                     },
                     None => {
-                        part = full_queue.map_or(Part::Choose, Part::Submit);
+                        part = if part == Part::KickForRoom { Part::Submit } else { Part::Choose };
                         // Between two batches an interrupt may come in, or another job.
                         if job.end_batch() && core.has_ready(job.vcpu) {
                             core.enqueue(job.vcpu, Task::Thread(thread));

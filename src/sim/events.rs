@@ -51,13 +51,21 @@ impl<E: Copy> Default for Events<E> {
 }
 
 impl<E: Copy> Events<E> {
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, at: SimTime, event: E) {
         self.sequence += 1;
         let new = Scheduled { at, sequence: self.sequence, event };
-        let earliest = self.earliest();
+        if self.is_empty() {
+            self.first = Some(new);
+        } else {
+            self.push_among(new);
+        }
+    }
+
+    #[inline(never)]
+    fn push_among(&mut self, new: Scheduled<E>) {
         // At equal times the one that is there already goes first.
-        if earliest.is_none_or(|earliest| at < earliest) {
+        if self.earliest().is_none_or(|earliest| new.at < earliest) {
             if let Some(second) = self.first.replace(new) {
                 self.rest.push(second);
             }

@@ -1,13 +1,13 @@
 //! The device's side of a queue, over `virtio-queue`.
 
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
-use virtio_bindings::virtio_ring::VRING_AVAIL_F_NO_INTERRUPT;
 use virtio_queue::{Queue, QueueOwnedT, QueueT};
 use vm_memory::{Address, Bytes, GuestAddress};
 
-use super::rings::{HEADER, read_header};
+use super::driver::NO_INTERRUPT;
+use super::rings::{HEADER, Rings, read_header};
 use super::{QueueError, QueueLayout};
 use crate::addr::GuestPhysAddr;
 use crate::device::GuestRam;
@@ -78,6 +78,8 @@ impl DeviceQueue {
     /// # Errors
     /// The available index is impossible (until the driver mends it), or a head names no descriptor (that one
     /// is skipped). A chain that is wrong inside is not an error here: see [`Received::well_formed`].
+    // Always inline: what it returns is large, and a copy of it waits for every piece just written.
+    #[inline(always)]
     pub fn pop(&mut self) -> Result<Option<Received>, QueueError> {
         let size = self.layout.size();
         let next = self.queue.next_avail();
@@ -104,11 +106,12 @@ impl DeviceQueue {
     pub fn complete(&mut self, head: u16, written: u32) -> Result<bool, QueueError> {
         let size = self.layout.size();
         self.queue.add_used(&*self.ram, head, written).map_err(|_| QueueError::Head { head, size })?;
-        // As for the driver's kick: the index first, then the other side's flag.
-        fence(Ordering::SeqCst);
-        let avail = GuestAddress(self.layout.avail_ring().0);
-        let flags: u16 = self.ram.load(avail, Ordering::Relaxed).map_err(|_| self.missing())?;
-        Ok(u32::from(u16::from_le(flags)) & VRING_AVAIL_F_NO_INTERRUPT == 0)
+        // As for the driver's kick: the index first, then the other side's flag. Storing the index once more in the
+        // order of sequential consistency is the barrier, for half of what a fence costs on x86.
+        let rings = Rings::of(&self.ram, self.layout)?;
+        rings.store(self.layout.used_index(), self.queue.next_used(), Ordering::SeqCst)?;
+        let flags: u16 = rings.load(self.layout.avail_offset(), Ordering::SeqCst)?;
+        Ok(flags & NO_INTERRUPT == 0)
     }
 
     /// Asks the driver for notifications, or not to send any (virtio 1.2, 2.7.10). Returns whether chains are

@@ -12,7 +12,7 @@ use crate::addr::GuestPhysAddr;
 use crate::device::GuestRam;
 
 /// In `avail.flags` (virtio 1.2, 2.7.6).
-const NO_INTERRUPT: u16 = flag(VRING_AVAIL_F_NO_INTERRUPT);
+pub(super) const NO_INTERRUPT: u16 = flag(VRING_AVAIL_F_NO_INTERRUPT);
 /// In `used.flags` (virtio 1.2, 2.7.8).
 const NO_NOTIFY: u16 = flag(VRING_USED_F_NO_NOTIFY);
 
@@ -172,10 +172,11 @@ impl DriverQueue {
         if !std::mem::take(&mut self.unkicked) {
             return Ok(false);
         }
-        // The index must be visible before the flag is read, or both sides may wait for each other.
-        fence(Ordering::SeqCst);
+        // The index must be visible before the flag is read, or both sides may wait for each other: the index is
+        // stored once more in the order of sequential consistency, which the device's fences take part in.
         let rings = Rings::of(&self.ram, self.layout)?;
-        let flags: u16 = rings.load(self.layout.used_offset(), Ordering::Relaxed)?;
+        rings.store(self.layout.avail_index(), self.avail_idx, Ordering::SeqCst)?;
+        let flags: u16 = rings.load(self.layout.used_offset(), Ordering::SeqCst)?;
         Ok(flags & NO_NOTIFY == 0)
     }
 

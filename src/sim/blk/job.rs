@@ -4,7 +4,7 @@ use crate::machine::SimTime;
 use crate::sim::SimError;
 use crate::sim::latencies::Latencies;
 use crate::sim::result::{JobResult, per_second};
-use crate::workload::fio::{FioJob, Pacer, Request, Requests};
+use crate::workload::fio::{Direction, FioJob, Pacer, Request, Requests};
 
 use super::display_name;
 
@@ -19,8 +19,8 @@ pub(super) struct Building {
 
 /// What a job's thread does next.
 pub(super) enum Next {
-    /// Submits this request.
-    Submit(Building),
+    /// Submits [`Job::building`].
+    Submit,
     /// Sleeps.
     WaitUntil(SimTime),
     /// Waits until enough requests have completed.
@@ -30,14 +30,16 @@ pub(super) enum Next {
 }
 
 /// Where in its loop a job's thread is.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     /// Before the next request, or the wait for one.
     Choose,
-    /// At the queue with this request. It stays there while the queue is full.
-    Submit(Building),
-    /// Ringing the devices of a batch; with a request that found its queue full.
-    Kick(Option<Building>),
+    /// At the queue with [`Job::building`]. It stays there while the queue is full.
+    Submit,
+    /// Ringing the devices of a batch.
+    Kick,
+    /// The same, before the queue that had no room for [`Job::building`] is tried again.
+    KickForRoom,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -56,10 +58,16 @@ pub(super) struct Job {
     turn: usize,
     requests: Requests,
     pacer: Pacer,
-    /// A request drawn but not submitted, and from when on it may be.
-    pending: Option<(Request, Option<SimTime>)>,
+    /// The request at hand. It stays where it is until it is in its queue: copies of it cost more than all else here.
+    pub building: Building,
+    /// Whether its request is drawn and not yet submitted.
+    drawn: bool,
+    /// From when on it may be submitted, once that is known.
+    due: Option<SimTime>,
     drained: bool,
     in_flight: u32,
+    /// Requests that make a batch.
+    batch_size: u32,
     /// Requests of the batch being built.
     batched: u32,
     /// Devices they went to, in turn: so many of `devices`, the last of them before `turn`.
@@ -91,9 +99,16 @@ impl Job {
             part: Part::Choose,
             devices,
             turn: 0,
-            pending: None,
+            building: Building {
+                request: Request { direction: Direction::Read, offset: 0, len: 0 },
+                device: 0,
+                submitted: SimTime::default(),
+            },
+            drawn: false,
+            due: None,
             drained: false,
             in_flight: 0,
+            batch_size: spec.batch.submit.max(1),
             batched: 0,
             touched: 0,
             filling: true,
@@ -130,35 +145,42 @@ impl Job {
 
     #[inline]
     pub fn next(&mut self, now: SimTime) -> Next {
-        if self.pending.is_none() && !self.drained {
-            self.pending = self.requests.next().map(|request| (request, None));
+        if !self.drawn && !self.drained {
+            if let Some(request) = self.requests.next() {
+                self.building.request = request;
+                self.drawn = true;
+                self.due = None;
+            }
         }
-        self.drained = self.drained || self.pending.is_none() || now >= self.deadline;
+        self.drained = self.drained || !self.drawn || now >= self.deadline;
         if self.drained {
-            self.pending = None;
+            self.drawn = false;
             return if self.in_flight == 0 { Next::Ended } else { Next::WaitForCompletion };
         }
-        let Some((request, due)) = self.pending else { return Next::Ended };
         if self.in_flight >= self.spec.depth {
             self.filling = false;
         } else if self.in_flight <= self.spec.batch.low {
             self.filling = true;
         }
         // Before a pause, fio lets everything in flight complete.
-        let pauses = due.is_none() && self.pacer.pauses_next() && self.in_flight > 0;
+        let pauses = self.due.is_none() && self.pacer.pauses_next() && self.in_flight > 0;
         if !self.filling || pauses {
             return Next::WaitForCompletion;
         }
-        let due = due.unwrap_or_else(|| SimTime::from_whole_ns(self.pacer.earliest(now.whole_ns(), &request)));
+        let due = match self.due {
+            Some(due) => due,
+            None => SimTime::from_whole_ns(self.pacer.earliest(now.whole_ns(), &self.building.request)),
+        };
         if due > now {
-            self.pending = Some((request, Some(due)));
+            self.due = Some(due);
             // A pause that outlasts the job's time ends with it.
             return Next::WaitUntil(due.min(self.deadline));
         }
-        self.pending = None;
-        let device = self.devices[self.turn];
+        self.drawn = false;
+        self.building.device = self.devices[self.turn];
+        self.building.submitted = now;
         self.turn = if self.turn + 1 == self.devices.len() { 0 } else { self.turn + 1 };
-        Next::Submit(Building { request, device, submitted: now })
+        Next::Submit
     }
 
     /// The request at hand is in its queue; what comes next.
@@ -168,7 +190,7 @@ impl Job {
         self.batched += 1;
         // Devices take turns, so the first so many requests of a batch go to so many devices.
         self.touched = self.devices.len().min(self.touched + 1);
-        if self.batched == self.spec.batch.submit.max(1) { Part::Kick(None) } else { Part::Choose }
+        if self.batched == self.batch_size { Part::Kick } else { Part::Choose }
     }
 
     /// Whether a device has requests that it was not told of.
@@ -176,13 +198,13 @@ impl Job {
         self.touched > 0
     }
 
-    /// The next device of the batch to be looked at. `full_queue` is the request that ended the batch, if one did.
+    /// The next device of the batch to be looked at, by the thread at `part`.
     #[inline]
-    pub fn next_touched(&mut self, full_queue: Option<&Building>) -> Option<u32> {
+    pub fn next_touched(&mut self, part: Part) -> Option<u32> {
         let back = self.touched;
         self.touched = back.checked_sub(1)?;
         // A request that found its queue full has had its turn, but is not in the batch.
-        let missed = usize::from(full_queue.is_some());
+        let missed = usize::from(part == Part::KickForRoom);
         let (turn, count) = (self.turn, self.devices.len());
         let mut at = turn + 2 * count - missed - back;
         while at >= count {
@@ -194,7 +216,7 @@ impl Job {
     /// Every device of the batch was told; whether the batch was a whole one.
     #[inline]
     pub fn end_batch(&mut self) -> bool {
-        let whole = self.batched >= self.spec.batch.submit.max(1);
+        let whole = self.batched >= self.batch_size;
         self.batched = 0;
         whole
     }
