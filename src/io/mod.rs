@@ -31,6 +31,7 @@ mod coalesced;
 mod error;
 mod index;
 mod ioeventfd;
+pub mod pci;
 mod reader;
 mod ring;
 mod space;
