@@ -11,6 +11,11 @@ use super::{
 /// Virtio functions that fit on bus 0 beside the host bridge: devices 1 to 31 with 8 functions each.
 pub const MAX_VIRTIO_FUNCTIONS: u16 = 31 * 8;
 
+const HEADER_TYPE_BYTE: Register = match Register::new(HEADER_TYPE, Width::Byte) {
+    Ok(register) => register,
+    Err(_) => panic!("a byte lies within a dword"),
+};
+
 /// The functions of one PCI segment by address: buses 0 to 255.
 ///
 /// Function 0 of a device is there whenever another of it is, and the multi-function bit of its header type says
@@ -92,12 +97,10 @@ impl PciBus {
 
     fn mark_multi_function(&mut self, bdf: Bdf) {
         let others = (1..8).any(|function| self.functions.contains_key(&bdf.sibling(function)));
-        if let (Some(zero), Ok(register)) =
-            (self.functions.get_mut(&bdf.sibling(0)), Register::new(HEADER_TYPE, Width::Byte))
-        {
-            let layout = zero.read(register) & !u32::from(HEADER_MULTI_FUNCTION);
+        if let Some(zero) = self.functions.get_mut(&bdf.sibling(0)) {
+            let layout = zero.read(HEADER_TYPE_BYTE) & !u32::from(HEADER_MULTI_FUNCTION);
             let bit = if others { u32::from(HEADER_MULTI_FUNCTION) } else { 0 };
-            zero.set_register(register, layout | bit);
+            zero.set_register(HEADER_TYPE_BYTE, layout | bit);
         }
     }
 

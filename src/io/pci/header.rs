@@ -32,6 +32,12 @@ impl Class {
     pub const COMMUNICATION: Self = Self { base: 0x07, sub: 0x80, interface: 0 };
     /// Of no class (`PCI_CLASS_OTHERS`).
     pub const OTHERS: Self = Self { base: 0xff, sub: 0x00, interface: 0 };
+
+    /// Whether base class and sub-class are those of `other`, whatever the programming interface.
+    #[must_use]
+    pub const fn is(self, other: Self) -> bool {
+        self.base == other.base && self.sub == other.sub
+    }
 }
 
 /// The interrupt pin register: which of INTA to INTD, if any.
