@@ -79,8 +79,8 @@ pub enum PciError {
         /// What would be right.
         rule: &'static str,
     },
-    /// The ECAM window must be where its address bits can say bus, device and function.
-    #[error("ECAM window at {base:#x}: it must be aligned to its 256 MiB and end below 2^64")]
+    /// The ECAM window's base must leave the bits to bus, device and function.
+    #[error("ECAM window at {base:#x}: it must be aligned to its 256 MiB")]
     Window {
         /// First address asked for.
         base: u64,

@@ -195,6 +195,8 @@ pub trait ConfigAccess {
 #[derive(Debug)]
 pub struct ByMethod<F> {
     method: ConfigMethod,
+    /// For what `method` does not reach (`raw_pci_ext_ops`).
+    beyond: ConfigMethod,
     window: EcamWindow,
     perform: F,
 }
@@ -202,7 +204,14 @@ pub struct ByMethod<F> {
 impl<F: FnMut(MachineAccess) -> u32> ByMethod<F> {
     /// Accesses by `method`, with the ECAM window at `window`.
     pub const fn new(method: ConfigMethod, window: EcamWindow, perform: F) -> Self {
-        Self { method, window, perform }
+        Self { method, beyond: method, window, perform }
+    }
+
+    /// With another method for registers out of the first one's reach, as Linux has it where there are both ports and
+    /// window (`raw_pci_read`).
+    #[must_use]
+    pub fn extended_by(self, beyond: ConfigMethod) -> Self {
+        Self { beyond, ..self }
     }
 
     fn run(&mut self, accesses: MachineAccesses) -> u32 {
@@ -215,12 +224,14 @@ impl<F: FnMut(MachineAccess) -> u32> ByMethod<F> {
 
 impl<F: FnMut(MachineAccess) -> u32> ConfigAccess for ByMethod<F> {
     fn read(&mut self, bdf: Bdf, register: Register) -> Result<u32, Unreachable> {
-        let accesses = self.method.read(self.window, bdf, register)?;
+        let read = |method: ConfigMethod| method.read(self.window, bdf, register);
+        let accesses = read(self.method).or_else(|_| read(self.beyond))?;
         Ok(self.run(accesses))
     }
 
     fn write(&mut self, bdf: Bdf, register: Register, value: u32) -> Result<(), Unreachable> {
-        let accesses = self.method.write(self.window, bdf, register, value)?;
+        let write = |method: ConfigMethod| method.write(self.window, bdf, register, value);
+        let accesses = write(self.method).or_else(|_| write(self.beyond))?;
         self.run(accesses);
         Ok(())
     }
