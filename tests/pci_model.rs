@@ -44,13 +44,16 @@ fn access() -> impl Strategy<Value = Access> {
 
 /// The register an access to the window names, the slow way.
 fn named(addr: GuestPhysAddr, len: usize) -> Option<(Bdf, Register)> {
-    let offset = u128::from(addr.0).checked_sub(u128::from(EcamWindow::default().base().0))?;
-    let within_dword = matches!(len, 1 | 2 | 4) && offset % 4 + len as u128 <= 4;
+    let offset = addr.0.checked_sub(EcamWindow::default().base().0)?;
+    let within_dword = matches!(len, 1 | 2 | 4) && offset % 4 + len as u64 <= 4;
     if offset >= 256 << 20 || !within_dword {
         return None;
     }
-    let place = Bdf::new((offset >> 20) as u8, (offset >> 15 & 31) as u8, (offset >> 12 & 7) as u8).unwrap();
-    Some((place, Register::new((offset & 0xfff) as u16, Width::of_bytes(len).unwrap()).unwrap()))
+    let [bus, device, function] =
+        [offset >> 20, offset >> 15 & 31, offset >> 12 & 7].map(|number| u8::try_from(number).unwrap());
+    let register = u16::try_from(offset & 0xfff).unwrap();
+    let width = Width::of_bytes(len).unwrap();
+    Some((Bdf::new(bus, device, function).unwrap(), Register::new(register, width).unwrap()))
 }
 
 proptest! {

@@ -177,6 +177,32 @@ fn a_loop_of_capabilities_ends() {
     assert!(result.enumeration.reads < 1000 && result.drivers.reads < 1000);
 }
 
+/// By the source of `__pci_read_base`, which returns 1 only for a 64-bit BAR that it could size.
+#[test]
+fn the_upper_half_of_a_64_bit_bar_that_decodes_nothing_is_sized_as_a_bar_of_its_own() {
+    let mut space = FunctionConfig { vendor: 0x1234, ..FunctionConfig::default() }.config_space().unwrap();
+    space.set_register(dword(regs::BASE_ADDRESS_0), BarKind::Memory64.bits());
+    let mut bus = PciBus::new();
+    bus.insert(Bdf::default(), space).unwrap();
+    let log = record(bus).log;
+    let writes = |offset| log.iter().filter(|access| access.0 == 'w' && access.2 == dword(offset)).count();
+    assert_eq!([0x10, 0x14, 0x18, 0x24].map(writes), [2, 4, 2, 2]);
+}
+
+/// `pci_find_vsec_capability`, which `set_pcie_thunderbolt` calls for Intel's functions.
+#[test]
+fn each_vendor_specific_capability_of_intels_functions_is_looked_into_once() {
+    let mut space = PciBus::host_bridge().config_space().unwrap();
+    for (at, next) in [(0x100, 0x140), (0x140, 0x180), (0x180, 0)] {
+        space.set_register(dword(at), next << 20 | 0x0001_000b);
+    }
+    let mut bus = PciBus::new();
+    bus.insert(Bdf::default(), space).unwrap();
+    let log = record(bus).log;
+    let reads = |offset| log.iter().filter(|access| access.2 == dword(offset)).count();
+    assert_eq!([0x104, 0x144, 0x184].map(reads), [1, 1, 1]);
+}
+
 #[test]
 fn extended_space_that_repeats_the_first_256_bytes_is_not_taken_for_more() {
     let function = FunctionConfig { vendor: 0x8086, device: 1, class: Class::HOST_BRIDGE, ..FunctionConfig::default() };
@@ -197,8 +223,8 @@ fn scan(bus: &mut PciBus) -> Vec<FoundFunction> {
 
 /// What the guest's firmware may have set before: Command, and each BAR's address.
 fn set_up(bus: &mut PciBus, topology: &Topology, seed: u32) {
-    for (index, bdf) in topology.keys().enumerate() {
-        let value = seed.rotate_left(index as u32);
+    for (index, bdf) in (0..).zip(topology.keys()) {
+        let value = seed.rotate_left(index);
         bus.write(*bdf, word(regs::COMMAND), value);
         for bar in 0..7 {
             let offset = if bar == 6 { regs::ROM_ADDRESS } else { regs::BASE_ADDRESS_0 + 4 * bar };
@@ -209,13 +235,13 @@ fn set_up(bus: &mut PciBus, topology: &Topology, seed: u32) {
 
 fn expected_bars(bus: &PciBus, place: Bdf, function: &FunctionConfig) -> Vec<FoundBar> {
     let mut expected = vec![];
-    for (index, bar) in function.bars.iter().enumerate() {
+    for (index, bar) in (0..).zip(&function.bars) {
         let Some(Bar { kind, size }) = *bar else { continue };
-        let at = regs::BASE_ADDRESS_0 + 4 * index as u16;
+        let at = regs::BASE_ADDRESS_0 + 4 * u16::from(index);
         let low = u64::from(bus.read(place, dword(at)));
         let high = if kind.is_64_bit() { u64::from(bus.read(place, dword(at + 4))) } else { 0 };
         let type_bits = if kind == BarKind::Io { 3 } else { 15 };
-        expected.push(FoundBar { index: index as u8, kind, size, address: (high << 32 | low) & !type_bits });
+        expected.push(FoundBar { index, kind, size, address: (high << 32 | low) & !type_bits });
     }
     expected
 }

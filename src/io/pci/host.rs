@@ -32,7 +32,8 @@ pub enum ConfigWrite {
 ///
 /// Ports 0xcf8 to 0xcff are decoded by an access's first address alone, as chipsets and QEMU do: a dword at 0xcf8 is the
 /// latch and does not reach 0xcf9, a byte at 0xcf9 is the reset control register and not part of the latch. Other
-/// accesses below 0xcfc find nobody (all ones, dropped).
+/// accesses below 0xcfc find nobody (all ones, dropped). QEMU differs in corners that no OS goes to: a narrower read at
+/// 0xcf8 to 0xcfb gives the latch's low bytes, and reserved bits written to the latch are kept, 1:0 even used.
 ///
 /// In both data ports and window an access is good if it has 1, 2 or 4 bytes within one dword. Others read all ones and
 /// are dropped, accesses of 8 bytes too: PCI Express asks no host to support them (7.2.2), Linux makes none
@@ -99,8 +100,12 @@ impl HostBridge {
                 ConfigWrite::Latched
             }
             (RESET_CONTROL, Some(Width::Byte)) => {
+                // A request leaves the register to the reset (ich9_rst_cnt_write).
+                if data[0] & RESET_CPU != 0 {
+                    return ConfigWrite::Reset;
+                }
                 self.reset_control = data[0] & RESET_KIND;
-                if data[0] & RESET_CPU == 0 { ConfigWrite::Latched } else { ConfigWrite::Reset }
+                ConfigWrite::Latched
             }
             _ => self.write(self.selected(port, width), value),
         }

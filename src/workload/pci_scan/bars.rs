@@ -15,56 +15,60 @@ const IO_LIMIT: u64 = 0xffff;
 const DECODE: u32 = (COMMAND_IO | COMMAND_MEMORY) as u32;
 
 /// A BAR's value, and what it read after ones were written.
-struct Sized {
-    value: u64,
-    ones: u64,
+struct Probed {
+    value: u32,
+    ones: u32,
 }
 
-impl<C: ConfigAccess + ?std::marker::Sized> Function<'_, '_, C> {
+impl Probed {
+    /// All ones is what nobody's register reads as: taken for 0, as if the BAR were not there.
+    fn implemented(self) -> Self {
+        let implemented = |value| if value == u32::MAX { 0 } else { value };
+        Self { value: implemented(self.value), ones: implemented(self.ones) }
+    }
+}
+
+impl<C: ConfigAccess + ?Sized> Function<'_, '_, C> {
     /// `pci_read_bases` for a type 0 header: six BARs, then the ROM's.
     pub(super) fn read_bases(&mut self) {
         let mut index = 0;
-        while index < BARS {
-            let (bar, slots) = self.read_base(index);
+        while usize::from(index) < BARS {
+            let bar = self.read_base(index);
             self.found.bars.extend(bar);
-            index += slots;
+            index += if bar.is_some_and(|bar| bar.kind.is_64_bit()) { 2 } else { 1 };
         }
         self.found.rom = self.read_rom();
     }
 
-    /// The BAR of that number, if it decodes anything, and how many of the six it takes.
-    fn read_base(&mut self, index: usize) -> (Option<FoundBar>, usize) {
-        let number = u8::try_from(index).expect("a number below 6");
-        let at = BASE_ADDRESS_0 + 4 * u16::from(number);
+    /// The BAR of that number, if it decodes anything.
+    fn read_base(&mut self, index: u8) -> Option<FoundBar> {
+        let at = BASE_ADDRESS_0 + 4 * u16::from(index);
         let command = self.decode_off();
-        let Sized { mut value, mut ones } = self.size(at, u32::MAX);
-        let kind = BarKind::of_bits(low(value));
+        let lower = self.probe(at, u32::MAX).implemented();
+        let kind = BarKind::of_bits(lower.value);
         let (address, mut mask) = match kind {
             BarKind::Io => (IO_MASK, IO_MASK & IO_LIMIT),
             _ => (MEMORY_MASK, MEMORY_MASK),
         };
-        value &= address;
-        ones &= address;
+        let mut value = u64::from(lower.value) & address;
+        let mut ones = u64::from(lower.ones) & address;
         if kind.is_64_bit() {
-            let upper = self.size_upper(at + 4);
-            value |= upper.value << 32;
-            ones |= upper.ones << 32;
+            let upper = self.probe(at + 4, u32::MAX);
+            value |= u64::from(upper.value) << 32;
+            ones |= u64::from(upper.ones) << 32;
             mask |= !u64::from(u32::MAX);
         }
         self.decode_back(command);
-        let size = decoded(value, ones, mask);
-        let bar = size.map(|size| FoundBar { index: number, kind, size, address: value });
-        let slots = if bar.is_some() && kind.is_64_bit() { 2 } else { 1 };
-        (bar, slots)
+        decoded(value, ones, mask).map(|size| FoundBar { index, kind, size, address: value })
     }
 
     fn read_rom(&mut self) -> Option<FoundRom> {
         let command = self.decode_off();
         let mask = u64::from(ROM_ADDRESS_MASK);
-        let Sized { value, ones } = self.size(ROM_ADDRESS, ROM_ADDRESS_MASK);
+        let Probed { value, ones } = self.probe(ROM_ADDRESS, ROM_ADDRESS_MASK).implemented();
         self.decode_back(command);
-        let size = decoded(value & mask, ones & mask, mask)?;
-        Some(FoundRom { size, address: value & mask })
+        let address = u64::from(value) & mask;
+        decoded(address, u64::from(ones) & mask, mask).map(|size| FoundRom { size, address })
     }
 
     /// Decoding is off while ones are in a BAR, or the function would answer at an address that is another's. Host
@@ -86,22 +90,13 @@ impl<C: ConfigAccess + ?std::marker::Sized> Function<'_, '_, C> {
         }
     }
 
-    fn size(&mut self, at: u16, mask: u32) -> Sized {
+    /// Writes ones into the address bits, reads them back, and puts the value back.
+    fn probe(&mut self, at: u16, mask: u32) -> Probed {
         let value = self.read(at, Width::Dword);
         self.write(at, Width::Dword, value | mask);
         let ones = self.read(at, Width::Dword);
         self.write(at, Width::Dword, value);
-        // All ones is what nobody's register reads as.
-        let implemented = |value: u32| if value == u32::MAX { 0 } else { u64::from(value) };
-        Sized { value: implemented(value), ones: implemented(ones) }
-    }
-
-    fn size_upper(&mut self, at: u16) -> Sized {
-        let value = self.read(at, Width::Dword);
-        self.write(at, Width::Dword, u32::MAX);
-        let ones = self.read(at, Width::Dword);
-        self.write(at, Width::Dword, value);
-        Sized { value: value.into(), ones: ones.into() }
+        Probed { value, ones }
     }
 }
 
@@ -117,9 +112,4 @@ fn decoded(value: u64, ones: u64, mask: u64) -> Option<u64> {
         return None;
     }
     Some(size)
-}
-
-fn low(value: u64) -> u32 {
-    let [a, b, c, d, ..] = value.to_le_bytes();
-    u32::from_le_bytes([a, b, c, d])
 }
