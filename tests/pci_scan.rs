@@ -247,8 +247,6 @@ fn expected_bars(bus: &PciBus, place: Bdf, function: &FunctionConfig) -> Vec<Fou
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
     #[test]
     fn a_scan_finds_exactly_what_is_there_with_its_sizes_and_leaves_it_as_it_was(
         topology in topology(),
