@@ -32,6 +32,7 @@ mod error;
 mod eventfd;
 mod index;
 mod ioeventfd;
+pub mod pci;
 mod reader;
 mod ring;
 mod space;

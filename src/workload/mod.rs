@@ -1,6 +1,7 @@
-//! Workloads: fio jobs, netperf tests, access sequences; and the guest that performs them.
+//! Workloads: fio jobs, netperf tests, PCI scans, access sequences; and the guest that performs them.
 
 pub mod fio;
 pub mod guest;
 pub mod netperf;
+pub mod pci_scan;
 pub mod sequence;
