@@ -13,7 +13,9 @@ use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion};
 use hvmmio::addr::{GuestPhysAddr, KernelBehaviour};
-use hvmmio::device::{BlkDriver, BlkKind, BlkLayout, GuestRam, NetDriver, NetEcho, NetLayout, NetQueue, NullBlock};
+use hvmmio::device::{
+    BlkDriver, BlkKind, BlkLayout, GuestRam, NetDriver, NetEcho, NetLayout, NetQueue, NullBlock, Sides,
+};
 use hvmmio::io::{CoalescedZone, HostPage, IoBus, IoSpace, Ioeventfd};
 
 mod common;
@@ -90,7 +92,7 @@ fn io(criterion: &mut Criterion) {
 fn device(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("device");
     common::reference(&mut group);
-    let ram = Arc::new(GuestRam::new(GuestPhysAddr(0), 4 << 20).unwrap());
+    let ram = Arc::new(GuestRam::new(GuestPhysAddr(0), 4 << 20, Sides::Threads).unwrap());
 
     let layout = BlkLayout::new(GuestPhysAddr(0x1000), 256, 4096).unwrap();
     let mut driver = BlkDriver::new(Arc::clone(&ram), layout).unwrap();

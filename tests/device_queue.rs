@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use hvmmio::addr::GuestPhysAddr;
-use hvmmio::device::{DeviceQueue, DriverQueue, GuestRam, Notifications, QueueError, QueueLayout, Segment, Used};
+use hvmmio::device::{
+    DeviceQueue, DriverQueue, GuestRam, Notifications, QueueError, QueueLayout, Segment, Sides, Used,
+};
 use proptest::prelude::*;
 use vm_memory::{Bytes, GuestAddress};
 
@@ -12,7 +14,7 @@ const BASE: u64 = 0x1000;
 const RAM: u64 = 0x1_0000;
 
 fn ram() -> Arc<GuestRam> {
-    Arc::new(GuestRam::new(GuestPhysAddr(0), RAM).unwrap())
+    Arc::new(GuestRam::new(GuestPhysAddr(0), RAM, Sides::Threads).unwrap())
 }
 
 fn layout(size: u16) -> QueueLayout {

@@ -6,6 +6,7 @@ use hvmmio::addr::GuestPhysAddr;
 use hvmmio::device::{
     BlkDone, BlkDriver, BlkError, BlkKind, BlkLayout, BlkStatus, DriverQueue, GuestRam, NetDone, NetDriver, NetEcho,
     NetError, NetLayout, NetQueue, NetReceived, Notifications, NullBlock, QueueError, QueueLayout, Reply, Segment,
+    Sides,
 };
 use proptest::prelude::*;
 use vm_memory::{Bytes, GuestAddress};
@@ -14,7 +15,7 @@ const BASE: GuestPhysAddr = GuestPhysAddr(0x1_0000);
 const SECTORS: u64 = 1 << 20;
 
 fn ram() -> Arc<GuestRam> {
-    Arc::new(GuestRam::new(GuestPhysAddr(0), 4 << 20).unwrap())
+    Arc::new(GuestRam::new(GuestPhysAddr(0), 4 << 20, Sides::Threads).unwrap())
 }
 
 fn block(size: u16) -> (Arc<GuestRam>, BlkDriver, NullBlock) {

@@ -287,6 +287,7 @@ pub struct BlkWork {
 pub struct NullBlock {
     queue: DeviceQueue,
     sectors: u64,
+    received: Received,
 }
 
 impl NullBlock {
@@ -295,7 +296,7 @@ impl NullBlock {
     /// # Errors
     /// As [`DeviceQueue::new`].
     pub fn new(ram: Arc<GuestRam>, layout: QueueLayout, sectors: u64) -> Result<Self, QueueError> {
-        Ok(Self { queue: DeviceQueue::new(ram, layout)?, sectors })
+        Ok(Self { queue: DeviceQueue::new(ram, layout)?, sectors, received: Received::EMPTY })
     }
 
     /// Takes the next request, if one is available. An invalid one is taken too: its status says so.
@@ -304,7 +305,7 @@ impl NullBlock {
     /// As [`DeviceQueue::pop`].
     #[inline(always)]
     pub fn pop(&mut self) -> Result<Option<BlkWork>, BlkError> {
-        Ok(self.queue.pop()?.map(|received| self.examine(&received)))
+        Ok(self.queue.pop_into(&mut self.received)?.then(|| self.examine()))
     }
 
     /// Writes the status, returns the chain to the driver and says whether an interrupt is due.
@@ -335,8 +336,10 @@ impl NullBlock {
         place.is_ok_and(|place| place.store(status.code(), 0, std::sync::atomic::Ordering::Relaxed).is_ok())
     }
 
+    /// What the chain received asks for.
     #[inline(always)]
-    fn examine(&self, received: &Received) -> BlkWork {
+    fn examine(&self) -> BlkWork {
+        let received = &self.received;
         let [a, b, c, d, _, _, _, _, sector @ ..] = received.header;
         let (kind, sector) = (BlkKind::from_code(u32::from_le_bytes([a, b, c, d])), u64::from_le_bytes(sector));
         let data_out = received.readable.checked_sub(HEADER_BYTES);

@@ -25,4 +25,4 @@ pub use net::{
 };
 pub use notify::{Doorbell, NotifyError, NotifyLayout};
 pub use queue::{DeviceQueue, DriverQueue, Notifications, QueueError, QueueLayout, Received, Segment, Used};
-pub use ram::GuestRam;
+pub use ram::{GuestRam, Sides};

@@ -93,6 +93,8 @@ impl Vcpu {
     /// Performs one access to its end. Does not hang: an access that would retry for ever is told as such.
     ///
     /// An exit to user space is returned, not handled: for a load, give the data to [`Vcpu::complete_load`].
+    // Always inline: an `Access` written in pieces and read wider in a call makes the processor wait.
+    #[inline(always)]
     pub fn access(&mut self, vm: &Vm, access: &Access) -> Record {
         let mut set = StageSet::EMPTY;
         match self.attempt(vm, access, &mut set) {

@@ -9,7 +9,7 @@ use crate::machine::SimTime;
 #[derive(Clone, Copy, Debug)]
 struct Scheduled<E> {
     at: SimTime,
-    sequence: u64,
+    sequence: i64,
     event: E,
 }
 
@@ -39,51 +39,58 @@ impl<E> Ord for Scheduled<E> {
 #[derive(Debug)]
 pub(super) struct Events<E> {
     /// Earlier than all of `rest`, or scheduled before those of its time.
-    first: Option<Scheduled<E>>,
+    first: Option<(SimTime, E)>,
     rest: BinaryHeap<Scheduled<E>>,
-    sequence: u64,
+    /// Counts the events that went into `rest` at once, up from 0.
+    behind: i64,
+    /// Counts those that were first for a while, down from 0: they go before all others of their time, and the one
+    /// that was first last goes before all.
+    ahead: i64,
 }
 
 impl<E: Copy> Default for Events<E> {
     fn default() -> Self {
-        Self { first: None, rest: BinaryHeap::new(), sequence: 0 }
+        Self { first: None, rest: BinaryHeap::new(), behind: 0, ahead: 0 }
     }
 }
 
 impl<E: Copy> Events<E> {
     #[inline(always)]
     pub fn push(&mut self, at: SimTime, event: E) {
-        self.sequence += 1;
-        let new = Scheduled { at, sequence: self.sequence, event };
         if self.is_empty() {
-            self.first = Some(new);
+            self.first = Some((at, event));
         } else {
-            self.push_among(new);
+            self.push_among(at, event);
         }
     }
 
     #[inline(never)]
-    fn push_among(&mut self, new: Scheduled<E>) {
+    fn push_among(&mut self, at: SimTime, event: E) {
         // At equal times the one that is there already goes first.
-        if self.earliest().is_none_or(|earliest| new.at < earliest) {
-            if let Some(second) = self.first.replace(new) {
-                self.rest.push(second);
-            }
-        } else {
-            self.rest.push(new);
+        if self.earliest().is_some_and(|earliest| at >= earliest) {
+            self.behind += 1;
+            self.rest.push(Scheduled { at, sequence: self.behind, event });
+        } else if let Some((at, event)) = self.first.replace((at, event)) {
+            self.ahead -= 1;
+            self.rest.push(Scheduled { at, sequence: self.ahead, event });
         }
     }
 
     #[inline]
     pub fn pop(&mut self) -> Option<(SimTime, E)> {
-        let next = self.first.take().or_else(|| self.rest.pop())?;
-        Some((next.at, next.event))
+        match self.first.take() {
+            Some(first) => Some(first),
+            None => self.rest.pop().map(|next| (next.at, next.event)),
+        }
     }
 
     /// When the next event is.
     #[inline]
     pub fn earliest(&self) -> Option<SimTime> {
-        self.first.as_ref().or_else(|| self.rest.peek()).map(|next| next.at)
+        match &self.first {
+            Some((at, _)) => Some(*at),
+            None => self.rest.peek().map(|next| next.at),
+        }
     }
 
     pub fn is_empty(&self) -> bool {

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use crate::addr::{EffectiveAddr, GuestPhysAddr};
 use crate::book3s::SlbError;
 use crate::book3s::insn::EncodeError;
-use crate::device::{BlkError, GuestRam, NetError, NotifyError, QueueError};
+use crate::device::{BlkError, GuestRam, NetError, NotifyError, QueueError, Sides};
 use crate::io::{IoError, RingError};
 use crate::kvm_hv::{HcallError, Outcome, VmError};
 use crate::machine::{Prices, SimTime};
@@ -195,7 +195,7 @@ fn drive<L: Load + Finish>(
         return Err(SimError::Ram { bytes: ram_bytes, most: MAX_RAM });
     }
     let (vm, vcpus, setup) = Setup::build(scenario, ram_bytes)?;
-    let ram = GuestRam::new(GuestPhysAddr(0), ram_bytes)?;
+    let ram = GuestRam::new(GuestPhysAddr(0), ram_bytes, Sides::OneThread)?;
     let mut core = Core::new(vm, vcpus, Prices::new(&scenario.machine), setup, Arc::new(ram))?;
     let mut load = make(&mut core)?;
     core.run(&mut load, progress)?;

@@ -78,11 +78,22 @@ impl DeviceQueue {
     /// # Errors
     /// The available index is impossible (until the driver mends it), or a head names no descriptor (that one
     /// is skipped). A chain that is wrong inside is not an error here: see [`Received::well_formed`].
-    // Always inline: what it returns is large, and a copy of it waits for every piece just written.
-    #[inline(always)]
     pub fn pop(&mut self) -> Result<Option<Received>, QueueError> {
+        let mut received = Received::EMPTY;
+        Ok(self.pop_into(&mut received)?.then_some(received))
+    }
+
+    /// As [`Self::pop`], into a place that stays: a copy of what was just written in pieces waits for each of them.
+    /// Whether there was a chain.
+    #[inline]
+    pub(in crate::device) fn pop_into(&mut self, received: &mut Received) -> Result<bool, QueueError> {
         let size = self.layout.size();
         let next = self.queue.next_avail();
+        // Mostly there is nothing: that is told by a look at the index.
+        let rings = Rings::of(&self.ram, self.layout)?;
+        if rings.load::<u16>(self.layout.avail_index(), Ordering::Acquire)? == next {
+            return Ok(false);
+        }
         let chain = match self.queue.iter(&*self.ram) {
             Ok(mut available) => available.next(),
             Err(_) => {
@@ -90,12 +101,13 @@ impl DeviceQueue {
                 return Err(QueueError::AvailIndex { avail, next, size });
             }
         };
-        let Some(chain) = chain else { return Ok(None) };
+        let Some(chain) = chain else { return Ok(false) };
         let head = chain.head_index();
         if head >= size {
             return Err(QueueError::Head { head, size });
         }
-        Ok(Some(receive(&self.ram, head, chain)))
+        received.fill(&self.ram, head, chain);
+        Ok(true)
     }
 
     /// Returns a chain to the driver with `written` bytes written (virtio 1.2, 2.7.8), and says whether the driver
@@ -106,10 +118,11 @@ impl DeviceQueue {
     pub fn complete(&mut self, head: u16, written: u32) -> Result<bool, QueueError> {
         let size = self.layout.size();
         self.queue.add_used(&*self.ram, head, written).map_err(|_| QueueError::Head { head, size })?;
-        // As for the driver's kick: the index first, then the other side's flag. Storing the index once more in the
-        // order of sequential consistency is the barrier, for half of what a fence costs on x86.
+        // As for the driver's kick: the index first, then the other side's flag.
         let rings = Rings::of(&self.ram, self.layout)?;
-        rings.store(self.layout.used_index(), self.queue.next_used(), Ordering::SeqCst)?;
+        if let Some(order) = self.ram.handshake() {
+            rings.store(self.layout.used_index(), self.queue.next_used(), order)?;
+        }
         let flags: u16 = rings.load(self.layout.avail_offset(), Ordering::SeqCst)?;
         Ok(flags & NO_INTERRUPT == 0)
     }
@@ -135,9 +148,10 @@ impl DeviceQueue {
     }
 }
 
-fn receive(ram: &GuestRam, head: u16, chain: impl Iterator<Item = virtio_queue::desc::split::Descriptor>) -> Received {
-    let mut received = Received {
-        head,
+impl Received {
+    /// No chain.
+    pub(in crate::device) const EMPTY: Self = Self {
+        head: 0,
         header: [0; HEADER],
         readable: 0,
         writable: 0,
@@ -145,31 +159,40 @@ fn receive(ram: &GuestRam, head: u16, chain: impl Iterator<Item = virtio_queue::
         last_writable: None,
         well_formed: true,
     };
-    // The iterator ends early where a link leads outside the table: then the last descriptor still has one.
-    let mut link_left = true;
-    for descriptor in chain {
-        let (addr, len) = (descriptor.addr(), descriptor.len());
-        link_left = descriptor.has_next();
-        if descriptor.is_write_only() {
-            received.writable += len; // The iterator keeps the sum of all below 2^32.
-            if len > 0 {
-                received.first_writable.get_or_insert((GuestPhysAddr(addr.raw_value()), len));
-                received.last_writable = addr.raw_value().checked_add(u64::from(len) - 1).map(GuestPhysAddr);
+
+    #[inline(never)]
+    fn fill(&mut self, ram: &GuestRam, head: u16, chain: impl Iterator<Item = virtio_queue::desc::split::Descriptor>) {
+        *self = Self { head, ..Self::EMPTY };
+        // The iterator ends early where a link leads outside the table: then the last descriptor still has one.
+        let mut link_left = true;
+        for descriptor in chain {
+            let (addr, len) = (descriptor.addr(), descriptor.len());
+            link_left = descriptor.has_next();
+            if descriptor.is_write_only() {
+                self.writable += len; // The iterator keeps the sum of all below 2^32.
+                if len > 0 {
+                    self.first_writable.get_or_insert((GuestPhysAddr(addr.raw_value()), len));
+                    self.last_writable = addr.raw_value().checked_add(u64::from(len) - 1).map(GuestPhysAddr);
+                }
+            } else {
+                self.well_formed &= self.writable == 0;
+                self.read_header(ram, addr, len);
+                self.readable += len;
             }
-        } else {
-            received.well_formed &= received.writable == 0;
-            let have = received.header.len().min(received.readable as usize);
-            let wanted = (received.header.len() - have).min(len as usize);
-            if wanted == HEADER {
-                let addr = GuestPhysAddr(addr.raw_value());
-                received.well_formed &= read_header(ram, addr, &mut received.header);
-            } else if wanted > 0 {
-                let part = &mut received.header[have..have + wanted];
-                received.well_formed &= ram.read_slice(part, addr).is_ok();
-            }
-            received.readable += len;
+        }
+        self.well_formed &= !link_left;
+    }
+
+    /// Reads what of the header this descriptor holds.
+    #[inline(always)]
+    fn read_header(&mut self, ram: &GuestRam, addr: GuestAddress, len: u32) {
+        let have = self.header.len().min(self.readable as usize);
+        let wanted = (self.header.len() - have).min(len as usize);
+        if wanted == HEADER {
+            self.well_formed &= read_header(ram, GuestPhysAddr(addr.raw_value()), &mut self.header);
+        } else if wanted > 0 {
+            let part = &mut self.header[have..have + wanted];
+            self.well_formed &= ram.read_slice(part, addr).is_ok();
         }
     }
-    received.well_formed &= !link_left;
-    received
 }

@@ -172,10 +172,11 @@ impl DriverQueue {
         if !std::mem::take(&mut self.unkicked) {
             return Ok(false);
         }
-        // The index must be visible before the flag is read, or both sides may wait for each other: the index is
-        // stored once more in the order of sequential consistency, which the device's fences take part in.
+        // The index must be visible before the flag is read, or both sides may wait for each other.
         let rings = Rings::of(&self.ram, self.layout)?;
-        rings.store(self.layout.avail_index(), self.avail_idx, Ordering::SeqCst)?;
+        if let Some(order) = self.ram.handshake() {
+            rings.store(self.layout.avail_index(), self.avail_idx, order)?;
+        }
         let flags: u16 = rings.load(self.layout.used_offset(), Ordering::SeqCst)?;
         Ok(flags & NO_NOTIFY == 0)
     }

@@ -23,6 +23,10 @@ const RING_EVENT_BYTES: u32 = 2;
 pub struct QueueLayout {
     base: GuestPhysAddr,
     size: u16,
+    /// Offsets of the rings, and where the used one ends: kept, since every access needs one of them.
+    avail: u32,
+    used: u32,
+    end: u32,
 }
 
 impl QueueLayout {
@@ -32,7 +36,10 @@ impl QueueLayout {
     /// `size` is no power of two up to 32768, or `base` is not a multiple of 16 (virtio 1.2, 2.7), or the queue would
     /// wrap around.
     pub const fn new(base: GuestPhysAddr, size: u16) -> Result<Self, QueueError> {
-        let layout = Self { base, size };
+        let avail = DESCRIPTOR_BYTES * size as u32;
+        let used = (avail + RING_HEADER_BYTES + 2 * size as u32 + RING_EVENT_BYTES).next_multiple_of(4);
+        let end = used + RING_HEADER_BYTES + USED_ENTRY_BYTES * size as u32 + RING_EVENT_BYTES;
+        let layout = Self { base, size, avail, used, end };
         if !size.is_power_of_two() || base.0 % 16 != 0 || base.0.checked_add(layout.bytes()).is_none() {
             return Err(QueueError::Layout { base: base.0, size });
         }
@@ -66,8 +73,7 @@ impl QueueLayout {
     /// Bytes of all three parts.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
-        let used = RING_HEADER_BYTES + USED_ENTRY_BYTES * self.size as u32 + RING_EVENT_BYTES;
-        (self.used_offset() + used) as u64
+        self.end as u64
     }
 
     /// Offset of descriptor `index` from the base.
@@ -96,12 +102,11 @@ impl QueueLayout {
     }
 
     const fn avail_offset(&self) -> u32 {
-        DESCRIPTOR_BYTES * self.size as u32
+        self.avail
     }
 
     const fn used_offset(&self) -> u32 {
-        let avail = RING_HEADER_BYTES + 2 * self.size as u32 + RING_EVENT_BYTES;
-        (self.avail_offset() + avail).next_multiple_of(4)
+        self.used
     }
 }
 

@@ -1,6 +1,7 @@
 //! The engine with a guest that has nothing to do, or does it in steps.
 
 use super::*;
+use crate::device::Sides;
 use crate::sim::scenario::{Notify, Scenario};
 
 /// Two vCPUs: thread 0 takes steps of 10 ns, thread 1 wakes once at 25 ns. Nobody ends before `steps` are over.
@@ -48,7 +49,7 @@ fn run(notify: Notify) -> (Vec<(u32, u64)>, SimError) {
     let mut scenario = Scenario::load("doorbells").unwrap();
     (scenario.notify, scenario.vcpus) = (notify, 2);
     let (vm, vcpus, setup) = Setup::build(&scenario, 1 << 16).unwrap();
-    let ram = Arc::new(GuestRam::new(crate::addr::GuestPhysAddr(0), 1 << 16).unwrap());
+    let ram = Arc::new(GuestRam::new(crate::addr::GuestPhysAddr(0), 1 << 16, Sides::OneThread).unwrap());
     let mut core = Core::new(vm, vcpus, Prices::new(&scenario.machine), setup, ram).unwrap();
     core.ready(0, Task::Thread(0), SimTime::default());
     core.ready(1, Task::Thread(1), SimTime::from_whole_ns(25));

@@ -37,6 +37,8 @@ pub struct Pacer {
     think_every: u32,
     since_think: u32,
     ignores_think: bool,
+    /// Neither a rate nor pauses: every request is due when the job is ready for it.
+    free: bool,
 }
 
 impl Pacer {
@@ -57,11 +59,13 @@ impl Pacer {
                 Some(bps) => Rate::Even(bps),
             }
         };
+        let rates = [rate(0), rate(1)];
+        let free = job.thinktime_ns == 0 && rates.iter().all(|rate| matches!(rate, Rate::Free));
         let (ThinkAfter::Completions(think_every) | ThinkAfter::Issues(think_every)) = job.think_after;
         Self {
             // Apart from the draws of the requests, which must not depend on the pace.
             rng: Xoshiro256PlusPlus::seed_from_u64(!job.seed ^ seed.rotate_left(32)),
-            rates: [rate(0), rate(1)],
+            rates,
             epoch: None,
             bytes: [0; 2],
             due: [0; 2],
@@ -70,6 +74,7 @@ impl Pacer {
             think_every: think_every.max(1),
             since_think: 0,
             ignores_think: job.rate_ignores_thinktime,
+            free,
         }
     }
 
@@ -81,7 +86,12 @@ impl Pacer {
 
     /// The earliest time, ns, at which `next` may be issued when the job is ready for it at `now_ns`. To be
     /// called once for each request, in order; never less than `now_ns`.
+    #[inline]
     pub fn earliest(&mut self, now_ns: u64, next: &Request) -> u64 {
+        if self.free { now_ns } else { self.paced(now_ns, next) }
+    }
+
+    fn paced(&mut self, now_ns: u64, next: &Request) -> u64 {
         let epoch = *self.epoch.get_or_insert(now_ns);
         let mut ready = now_ns;
         if self.pauses_next() {

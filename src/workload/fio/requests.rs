@@ -196,7 +196,12 @@ impl Requests {
         }
     }
 
+    #[inline]
     fn length(&mut self, d: usize, begin: u64) -> u32 {
+        if let BlockSize::Fixed(len) = self.blocks[d] { len } else { self.drawn_length(d, begin) }
+    }
+
+    fn drawn_length(&mut self, d: usize, begin: u64) -> u32 {
         let room = self.file_bytes - begin;
         let len = match &self.blocks[d] {
             BlockSize::Fixed(len) => return *len,
