@@ -1,6 +1,8 @@
-//! Workloads: fio jobs, netperf tests, access sequences; and the guest that performs them.
+//! Workloads: fio jobs, netperf tests, access sequences and the guest that performs them; port I/O and the RTC tick on x86.
 
 pub mod fio;
 pub mod guest;
 pub mod netperf;
+pub mod ports;
+pub mod rtc_tick;
 pub mod sequence;
