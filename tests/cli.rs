@@ -129,6 +129,7 @@ fn flags_that_mean_nothing_on_a_kind_of_machine_are_refused_rather_than_ignored(
         refused(&args, &[flag[0], "means nothing", "x86"]);
     }
     refused(&["run", "pio-timeline", "--mode", "fast"], &["fast", "regs-every-exit"]);
+    refused(&["reproduce", "fio", "--machine", "x86-2007-amd-x2"], &["does not run on a machine of kind x86"]);
 }
 
 #[test]

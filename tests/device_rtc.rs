@@ -134,14 +134,17 @@ fn every_byte_in_every_time_register_is_taken_without_a_panic() {
                 write(&mut rtc, index, value);
                 write(&mut rtc, 0x0b, 0x02);
                 rtc.advance_to(3 * SECOND);
-                (clock(&mut rtc), date(&mut rtc));
+                clock(&mut rtc);
+                date(&mut rtc);
             }
         }
     }
     for time in [i64::MIN, i64::MAX, -1] {
         let mut rtc = Rtc::new(time);
         rtc.advance_to(u64::MAX);
-        (clock(&mut rtc), date(&mut rtc), rtc.next_periodic_ns());
+        clock(&mut rtc);
+        date(&mut rtc);
+        assert!(rtc.next_periodic_ns().is_some());
     }
 }
 

@@ -66,7 +66,7 @@ fn perform(vcpu: &mut Vcpu, insn: Instruction) -> Whole {
 }
 
 fn outs(elements: usize, width: PortWidth) -> Instruction {
-    let data = (0..elements * width.bytes()).map(|i| (i % 251) as u8).collect();
+    let data = (0..=250).cycle().take(elements * width.bytes()).collect();
     Instruction::Outs { port: Port(0x3f8), width, data }
 }
 
@@ -137,11 +137,11 @@ fn rep_outs_that_the_kernel_takes_leaves_the_emulator_every_1024_elements_left_o
     let io = io();
     let fd = eventfd(&io, IoBus::Pio, 0x3f8, 1);
     let mut vcpu = Vcpu::new(&io, Arc::default());
-    for (elements, exits) in [(1, 1), (1023, 1), (1024, 1), (1025, 2), (3000, 3)] {
-        let whole = perform(&mut vcpu, outs(elements, PortWidth::Byte));
+    for (elements, exits) in [(1_u16, 1), (1023, 1), (1024, 1), (1025, 2), (3000, 3)] {
+        let whole = perform(&mut vcpu, outs(usize::from(elements), PortWidth::Byte));
         assert_eq!(whole.stages.of(Stage::VmExit), exits, "{elements}");
-        assert_eq!(whole.stages.of(Stage::EventfdSignal), elements as u32);
-        assert_eq!((fd.take(), whole.exits.len()), (elements as u64, 0));
+        assert_eq!(whole.stages.of(Stage::EventfdSignal), u32::from(elements));
+        assert_eq!((fd.take(), whole.exits.len()), (u64::from(elements), 0));
     }
 }
 
@@ -246,7 +246,8 @@ impl ReadOnlyMemory for Page {
     fn read(&self, offset: u64, data: &mut [u8]) {
         let plus = *self.0.lock();
         for (at, byte) in (offset..).zip(data) {
-            *byte = (at as u8).wrapping_add(plus);
+            let [low, ..] = at.to_le_bytes();
+            *byte = low.wrapping_add(plus);
         }
     }
 }

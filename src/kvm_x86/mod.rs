@@ -28,6 +28,7 @@
 
 mod access;
 mod exit;
+mod mmio;
 mod platform;
 mod stage;
 mod string;

@@ -44,7 +44,7 @@ impl Vcpu {
             progress.stages.add(Stage::CompleteIo);
             progress.stages.add(Stage::EmulateInsn);
             let bytes = width.bytes() * elements as usize;
-            pending.string.extend_from_slice(&self.page()[..bytes]);
+            pending.string.extend_from_slice(&self.data[..bytes]);
         }
         pending.done += u64::from(elements);
         into_guest(pending, progress)
@@ -76,7 +76,7 @@ impl Vcpu {
             }
             if let Offer::User { ring_full } = self.offer_out(&mut progress, port, &element[..size]) {
                 pending.phase = Phase::User { elements: 1 };
-                self.page()[..size].copy_from_slice(&element[..size]);
+                self.data[..size].copy_from_slice(&element[..size]);
                 return self.port_exit(progress, port, Direction::Write, size, 1, ring_full);
             }
             pending.done += 1;

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::addr::{GuestPhysAddr, Port};
+use crate::addr::Port;
 use crate::io::{BusWrite, DeviceModel, IoBus, IoReader, IoSpace};
 
 use super::access::Instruction;
 use super::exit::{Direction, End, Handled, Target, UserExit};
+use super::mmio::Part;
 use super::platform::Platform;
 use super::stage::{Stage, StageCounts};
 
@@ -17,10 +18,10 @@ pub(super) const PAGE: u64 = 4096;
 
 /// One vCPU. It owns nothing of the VM but its view of the buses and the page that exits hand their data over in.
 pub struct Vcpu {
-    reader: IoReader,
-    platform: Arc<Platform>,
-    data: Box<[u8]>,
-    exit_bytes: usize,
+    pub(super) reader: IoReader,
+    pub(super) platform: Arc<Platform>,
+    pub(super) data: Box<[u8]>,
+    pub(super) exit_bytes: usize,
 }
 
 /// What one [`Vcpu::run`] did.
@@ -48,15 +49,6 @@ pub(super) enum Phase {
     Over,
 }
 
-/// Part of an MMIO access that waits for user space; an access that crosses a page has two parts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Part {
-    gpa: u64,
-    offset: usize,
-    len: usize,
-    ring_full: bool,
-}
-
 /// An instruction under way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pending {
@@ -66,8 +58,8 @@ pub struct Pending {
     pub(super) done: u64,
     /// What REP INS has read.
     pub(super) string: Vec<u8>,
-    value: [u8; 8],
-    parts: [Option<Part>; 2],
+    pub(super) value: [u8; 8],
+    pub(super) parts: [Option<Part>; 2],
 }
 
 impl Pending {
@@ -227,25 +219,20 @@ impl Vcpu {
         progress.ends(End::Exit(exit))
     }
 
-    /// Where user space puts what it reads, and finds what was written.
-    pub(super) fn page(&mut self) -> &mut [u8] {
-        &mut self.data
-    }
-
     /// An element read in the kernel, if a device there has it.
     pub(super) fn offer_in(&mut self, progress: &mut Progress, port: Port, data: &mut [u8]) -> bool {
         progress.stages.add(Stage::KernelIo);
         self.read_in_kernel(progress, IoBus::Pio, u64::from(port.0), data)
     }
 
-    fn read_in_kernel(&self, progress: &mut Progress, bus: IoBus, addr: u64, data: &mut [u8]) -> bool {
+    pub(super) fn read_in_kernel(&self, progress: &mut Progress, bus: IoBus, addr: u64, data: &mut [u8]) -> bool {
         let Some(device) = self.in_kernel(progress, bus, addr, data.len()) else { return false };
         data.fill(0xff);
         device.lock().read(addr, data);
         true
     }
 
-    fn in_kernel(
+    pub(super) fn in_kernel(
         &self,
         progress: &mut Progress,
         bus: IoBus,
@@ -267,112 +254,9 @@ impl Vcpu {
         }
         taken(progress, self.reader.pio_write(port.0, data))
     }
-
-    fn offer_store(&mut self, progress: &mut Progress, gpa: u64, data: &[u8]) -> Offer {
-        progress.stages.add(Stage::KernelIo);
-        if let Some(device) = self.in_kernel(progress, IoBus::Mmio, gpa, data.len()) {
-            device.lock().write(gpa, data);
-            return Offer::Taken;
-        }
-        taken(progress, self.reader.mmio_write(gpa, data))
-    }
-
-    /// A load (`store` is none) or a store of `bytes` at `gpa`.
-    fn run_mmio(&mut self, pending: &mut Pending, gpa: GuestPhysAddr, bytes: usize, store: Option<[u8; 8]>) -> Run {
-        let mut progress = Progress::default();
-        match pending.phase {
-            Phase::Over => return progress.ends(End::Done),
-            Phase::Guest => {
-                let parts = parts(gpa.0, bytes);
-                if store.is_none() && self.load_from_memory(pending, &parts) {
-                    progress.stages.add(Stage::MemoryRead);
-                    progress.handled.memory += 1;
-                    pending.phase = Phase::Over;
-                    return progress.ends(End::Done);
-                }
-                progress.stages.add(Stage::VmExit);
-                if self.fast_mmio(&mut progress, &parts, store.is_none()) {
-                    pending.phase = Phase::Over;
-                    progress.enter();
-                    return progress.ends(End::Done);
-                }
-                progress.stages.add(Stage::EmulateInsn);
-                for (waits, part) in pending.parts.iter_mut().zip(parts) {
-                    let Some(mut part) = part else { continue };
-                    let range = part.offset..part.offset + part.len;
-                    let offer = match store {
-                        Some(value) => self.offer_store(&mut progress, part.gpa, &value[range]),
-                        None => self.offer_load(&mut progress, part.gpa, &mut pending.value[range]),
-                    };
-                    if let Offer::User { ring_full } = offer {
-                        part.ring_full = ring_full;
-                        *waits = Some(part);
-                    }
-                }
-            }
-            Phase::User { .. } => {
-                progress.stages.add(Stage::UserEntry);
-                let handled = pending.parts.iter_mut().find_map(Option::take);
-                if let (Some(part), None) = (handled, store) {
-                    pending.value[part.offset..part.offset + part.len].copy_from_slice(&self.data[..part.len]);
-                }
-            }
-        }
-        if let Some(part) = pending.parts.iter().flatten().next() {
-            pending.phase = Phase::User { elements: 1 };
-            if let Some(value) = store {
-                self.data[..part.len].copy_from_slice(&value[part.offset..part.offset + part.len]);
-            }
-            progress.stages.add(Stage::UserExit);
-            let direction = if store.is_some() { Direction::Write } else { Direction::Read };
-            let (target, ring_full) = (Target::Mmio(GuestPhysAddr(part.gpa)), part.ring_full);
-            #[expect(clippy::cast_possible_truncation, reason = "1 to 8")]
-            let exit = UserExit { target, direction, size: part.len as u8, count: 1, ring_full };
-            self.exit_bytes = part.len;
-            return progress.ends(End::Exit(exit));
-        }
-        if store.is_none() && matches!(pending.phase, Phase::User { .. }) {
-            progress.stages.add(Stage::CompleteIo);
-        }
-        pending.phase = Phase::Over;
-        progress.enter();
-        progress.ends(End::Done)
-    }
-
-    fn offer_load(&self, progress: &mut Progress, gpa: u64, data: &mut [u8]) -> Offer {
-        if self.platform.read_memory(gpa, data) {
-            return Offer::Taken;
-        }
-        progress.stages.add(Stage::KernelIo);
-        if self.read_in_kernel(progress, IoBus::Mmio, gpa, data) {
-            return Offer::Taken;
-        }
-        Offer::User { ring_full: false }
-    }
-
-    fn load_from_memory(&self, pending: &mut Pending, parts: &[Option<Part>; 2]) -> bool {
-        let Pending { value, .. } = pending;
-        parts.iter().flatten().all(|part| self.platform.read_memory(part.gpa, &mut value[part.offset..][..part.len]))
-    }
-
-    /// The fast MMIO bus knows the address only: neither width nor direction, so it takes loads too. A write into a read-only
-    /// memslot is a violation, not a misconfiguration, and goes past it.
-    fn fast_mmio(&mut self, progress: &mut Progress, parts: &[Option<Part>; 2], load: bool) -> bool {
-        let mut parts = parts.iter().flatten();
-        // A load faults at the first page without memory, a store at the first page.
-        let fault = parts.find(|part| !load || !self.platform.is_memory(part.gpa));
-        let Some(fault) = fault.filter(|part| !self.platform.is_memory(part.gpa)) else { return false };
-        progress.stages.add(Stage::FastMmio);
-        if self.reader.fast_mmio_write(fault.gpa).is_none() {
-            return false;
-        }
-        progress.stages.add(Stage::EventfdSignal);
-        progress.handled.fast_mmio += 1;
-        true
-    }
 }
 
-fn taken(progress: &mut Progress, write: BusWrite) -> Offer {
+pub(super) fn taken(progress: &mut Progress, write: BusWrite) -> Offer {
     match write {
         BusWrite::Eventfd(_) => {
             progress.stages.add(Stage::EventfdSignal);
@@ -386,13 +270,6 @@ fn taken(progress: &mut Progress, write: BusWrite) -> Offer {
         }
         BusWrite::Unhandled { ring_full } => Offer::User { ring_full },
     }
-}
-
-/// An access split where it crosses a page, as `emulator_read_write` does. Addresses wrap at the end.
-fn parts(gpa: u64, bytes: usize) -> [Option<Part>; 2] {
-    let room = crate::addr::index(PAGE - gpa % PAGE);
-    let part = |offset: usize, len| Part { gpa: gpa.wrapping_add(offset as u64), offset, len, ring_full: false };
-    if bytes <= room { [Some(part(0, bytes)), None] } else { [Some(part(0, room)), Some(part(room, bytes - room))] }
 }
 
 impl std::fmt::Debug for Vcpu {

@@ -50,10 +50,7 @@ mod tests {
         let last = text.lines().last().unwrap();
         let expected = "0x70:POUT         86    30.99%    74.59%      9.00us     29.00us     10.75us ( +-   3.41% )";
         assert_eq!(last.trim_start(), expected);
-        assert_eq!(
-            text.lines().next().unwrap().len() + 1,
-            last.find("( +-").unwrap() + 6,
-            "the header ends over the spread"
-        );
+        let header: Vec<_> = text.lines().next().unwrap().split_whitespace().collect();
+        assert_eq!(header.join(" "), "IO Port Access Samples Samples% Time% Min Time Max Time Avg time");
     }
 }
