@@ -29,7 +29,9 @@ named! {
         GetRegs = "get-regs",
         /// User space looks into the coalesced ring, before it handles the exit.
         Drain = "drain",
-        /// User space finds the device model and calls it: once for the exit's own access, once for each write out of the ring.
+        /// User space finds the device model for a write out of the ring and calls it: once a write.
+        DrainedWrite = "drained-write",
+        /// User space decodes the exit, finds the device model and calls it: once an element.
         UserDevice = "user-device",
         /// User space gives the guest's registers back (KVM_SET_REGS).
         SetRegs = "set-regs",

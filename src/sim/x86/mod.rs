@@ -126,7 +126,8 @@ impl Guest {
     /// What user space does at an exit of `elements`, having taken `drained` writes out of the ring.
     fn user_stages(&self, stages: &mut StageCounts, elements: u32, drained: u32) {
         stages.add(Stage::Drain);
-        stages.add_times(Stage::UserDevice, drained.saturating_add(elements));
+        stages.add_times(Stage::DrainedWrite, drained);
+        stages.add_times(Stage::UserDevice, elements);
         if self.mode == PortMode::RegsEveryExit {
             stages.add(Stage::GetRegs);
             stages.add(Stage::SetRegs);
