@@ -14,7 +14,8 @@
 //! | [`book3s`] | what the Power ISA says: segments, HPTEs, hash, protection, loads and stores |
 //! | [`io`] | buses, ioeventfd, coalesced zones and ring |
 //! | [`kvm_hv`] | what Linux KVM HV does: table, memslots, hypercalls, fault handlers, the cache |
-//! | [`device`] | virtio notification and queues, null block, network echo |
+//! | [`kvm_x86`] | what KVM on x86 does with a port or MMIO access, up to its exit to user space |
+//! | [`device`] | virtio notification and queues, null block, network echo, RTC, the user space that owns devices |
 //! | [`machine`] | stage costs, each with its source |
 //! | [`workload`] | fio jobs, netperf tests, access sequences |
 //! | [`sim`] | the event engine in virtual time |
@@ -78,6 +79,7 @@ pub mod cli;
 pub mod device;
 pub mod io;
 pub mod kvm_hv;
+pub mod kvm_x86;
 pub mod machine;
 pub mod proof;
 pub mod report;

@@ -115,6 +115,40 @@ fn absurd_values_are_refused_with_their_range() {
 }
 
 #[test]
+fn flags_that_mean_nothing_on_a_kind_of_machine_are_refused_rather_than_ignored() {
+    refused(&["run", "doorbells", "--mode", "coalesced"], &["--mode means nothing", "book3s-hv"]);
+    for flag in [
+        ["--entries", "4"].as_slice(),
+        &["--policy", "lru"],
+        &["--vcpus", "2"],
+        &["--devices", "2"],
+        &["--layout", "modern"],
+        &["--no-baseline"],
+    ] {
+        let args = [&["run", "rtc-tick"], flag].concat();
+        refused(&args, &[flag[0], "means nothing", "x86"]);
+    }
+    refused(&["run", "pio-timeline", "--mode", "fast"], &["fast", "regs-every-exit"]);
+    refused(&["reproduce", "fio", "--machine", "x86-2007-amd-x2"], &["does not run on a machine of kind x86"]);
+}
+
+#[test]
+fn port_modes_stand_side_by_side_and_exits_look_as_perf_prints_them() {
+    let (code, stdout, _) = hvmmio(&["run", "pio-timeline"]);
+    assert_eq!(code, 0);
+    let header = words(stdout.lines().find(|line| line.contains("simulated")).unwrap());
+    assert_eq!(header, "simulated regs-every-exit regs-when-needed in-kernel coalesced");
+    assert!(!stdout.contains("hit rate") && !stdout.contains("cache"), "{stdout}");
+    let (code, stdout, _) = hvmmio(&["run", "rtc-tick", "--mode", "coalesced", "--seed", "3"]);
+    assert_eq!(code, 0);
+    assert!(stdout.contains("exits, coalesced") && !stdout.contains("regs-when-needed"), "{stdout}");
+    assert!(stdout.contains("0x70:POUT        639    33.33%"), "{stdout}");
+    for format in ["json", "csv"] {
+        assert_eq!(hvmmio(&["run", "rtc-tick", "--format", format]).0, 0);
+    }
+}
+
+#[test]
 fn a_bad_scenario_file_is_refused_with_file_line_and_what_would_be_right() {
     let folder = TempDir::new().unwrap();
     let bad = |from: &str, to: &str| write(&folder, "bad.toml", SCENARIO.replacen(from, to, 1));

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::machine::{self, read_text};
-use crate::proof::calibrate;
-use crate::report::{CalibrationReport, Format, Report as _};
+use crate::machine::{self, Kind, Machine, read_text};
+use crate::proof::{calibrate, calibrate_x86};
+use crate::report::{CalibrationReport, Format, Report as _, X86CalibrationReport};
 
 use super::{CliError, Done, output};
 
@@ -32,11 +32,20 @@ pub(super) fn run(args: &Args) -> Result<Done, CliError> {
             (args.machine.clone(), text)
         }
     };
-    let calibration = calibrate(&file, &text)?;
+    let kind = Machine::parse(&file, &text).map_err(CliError::input)?.kind;
+    let (fitted, report) = match kind {
+        Kind::Book3sHv => {
+            let calibration = calibrate(&file, &text)?;
+            (calibration.text.clone(), CalibrationReport { calibration }.render(args.format))
+        }
+        Kind::X86 => {
+            let calibration = calibrate_x86(&file, &text)?;
+            (calibration.text.clone(), X86CalibrationReport { calibration }.render(args.format))
+        }
+    };
     if let Some(path) = &args.output {
-        output::write_file(path, &calibration.text)?;
+        output::write_file(path, &fitted)?;
     }
-    let report = CalibrationReport { calibration };
-    output::print(&report.render(args.format).map_err(CliError::failed)?)?;
+    output::print(&report.map_err(CliError::failed)?)?;
     Ok(Done::Well)
 }

@@ -59,9 +59,12 @@ impl From<SimError> for CliError {
     fn from(error: SimError) -> Self {
         match error {
             // What the scenario asks for cannot be built: that is its fault, not the run's.
-            SimError::Vm(_) | SimError::Io(_) | SimError::Notify(_) | SimError::Queue(_) | SimError::Ram { .. } => {
-                Self::input(error)
-            }
+            SimError::Vm(_)
+            | SimError::Io(_)
+            | SimError::Notify(_)
+            | SimError::Queue(_)
+            | SimError::Ram { .. }
+            | SimError::Misfit { .. } => Self::input(error),
             error => Self::failed(error),
         }
     }
@@ -69,7 +72,10 @@ impl From<SimError> for CliError {
 
 impl From<ReproduceError> for CliError {
     fn from(error: ReproduceError) -> Self {
-        Self::failed(error)
+        match &error {
+            ReproduceError::Sim(cause) if matches!(**cause, SimError::Misfit { .. }) => Self::input(error),
+            _ => Self::failed(error),
+        }
     }
 }
 

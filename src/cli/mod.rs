@@ -31,7 +31,7 @@ const AFTER: &str = "Start with `hvmmio reproduce`: FIO and NetPerf without and 
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Run a scenario, without a cache and with the one asked for
+    /// Run a scenario: without a cache and with the one asked for; on x86 in each port mode
     Run(run::Args),
     /// List scenarios, machine models, kernels, policies and switches
     List(list::Args),

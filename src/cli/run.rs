@@ -1,8 +1,9 @@
 //! `hvmmio run SCENARIO`.
 
-use crate::kvm_hv::CacheDesign;
+use crate::machine::Kind;
 use crate::report::RunReport;
-use crate::sim::{self, Scenario, Workload};
+use crate::sim::{self, Baseline, Scenario};
+use crate::workload::ports::PortMode;
 
 use super::args::{CacheArgs, GuestArgs, KernelArgs, OutputArgs};
 use super::progress::Progress;
@@ -19,32 +20,64 @@ pub(super) struct Args {
     guest: GuestArgs,
     #[command(flatten)]
     kernel: KernelArgs,
-    /// Run the design asked for only, not also without a cache
+    /// Run the cache design asked for only, not also without a cache
     #[arg(long)]
     no_baseline: bool,
+    /// How port accesses are handled, x86: regs-every-exit, regs-when-needed, in-kernel or coalesced; may be given again
+    #[arg(long, value_name = "MODE")]
+    mode: Vec<PortMode>,
     #[command(flatten)]
     output: OutputArgs,
+}
+
+impl Args {
+    /// Flags that mean nothing on the scenario's kind of machine are refused rather than ignored.
+    fn check_kind(&self, scenario: &Scenario) -> Result<(), CliError> {
+        let kind = scenario.machine.kind;
+        let power = [
+            ("--entries", self.cache.entries.is_some()),
+            ("--policy", self.cache.policy.is_some()),
+            ("--no-baseline", self.no_baseline),
+            ("--vcpus", self.guest.vcpus.is_some()),
+            ("--devices", self.guest.devices.is_some()),
+            ("--layout", self.guest.layout.is_some()),
+        ];
+        let x86 = [("--mode", !self.mode.is_empty())];
+        let foreign = match kind {
+            Kind::Book3sHv => x86.as_slice(),
+            Kind::X86 => power.as_slice(),
+        };
+        match foreign.iter().find(|(_, given)| *given) {
+            Some((flag, _)) => {
+                let (name, workload) = (&scenario.name, scenario.workload.kind());
+                let what = format!(
+                    "{flag} means nothing for {name}: a {workload} workload on a machine of kind {}",
+                    kind.name()
+                );
+                Err(CliError::Input(what))
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 /// Runs it.
 pub(super) fn run(args: &Args) -> Result<Done, CliError> {
     let mut scenario = Scenario::load(&args.scenario)?;
+    args.check_kind(&scenario)?;
     scenario.cache = args.cache.apply(scenario.cache)?;
     args.guest.apply(&mut scenario)?;
     args.kernel.apply(&mut scenario.preset, &mut scenario.behaviour)?;
-
-    // A sequence's labels are those of the cache it was recorded with: without one they would all disagree.
-    let baseline = !args.no_baseline && !scenario.cache.is_off() && !matches!(scenario.workload, Workload::Sequence(_));
-    let mut designs = vec![scenario.cache];
-    if baseline {
-        designs.insert(0, CacheDesign::OFF);
+    if !args.mode.is_empty() {
+        scenario.modes.clone_from(&args.mode);
     }
+
+    let variants = scenario.variants(if args.no_baseline { Baseline::Without } else { Baseline::With });
     let mut progress = Progress::new(&scenario.name);
-    let count = designs.len() as f64;
+    let count = variants.len() as f64;
     let mut runs = Vec::new();
-    for (done, design) in designs.into_iter().enumerate() {
-        scenario.cache = design;
-        runs.push(sim::run(&scenario, &mut |share| progress.at((done as f64 + share) / count))?);
+    for (done, variant) in variants.iter().enumerate() {
+        runs.push(sim::run(variant, &mut |share| progress.at((done as f64 + share) / count))?);
     }
     drop(progress);
     let failed = runs.iter().any(|run| run.failure.is_some());

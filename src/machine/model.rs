@@ -7,9 +7,11 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::addr::named;
-use crate::kvm_hv::Stage;
 
 use super::file::{FileError, parse_toml, read_text};
+use super::fit::{Fit, PowerFit, X86Fit};
+use super::kind::Kind;
+use super::noise::Noise;
 
 /// Where a figure comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -82,33 +84,52 @@ named! {
     }
 }
 
-/// What `hvmmio calibrate` derives: which stages share one fitted sum, and which cost takes up each benchmark's rest.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Fit {
-    /// Stages only the slow form has; their sum is fitted, its split by `shares` is assumed.
-    pub shares: BTreeMap<String, f64>,
-    /// The cost that takes up what FIO's rows leave over.
-    pub fio_rest: String,
-    /// The cost that takes up what NetPerf's *before* rows leave over.
-    pub netperf_rest: String,
-}
-
 /// A machine model.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Machine {
     /// Name.
     pub name: String,
     /// What machine, in a sentence.
     pub description: String,
+    /// Which path its stages price.
+    pub kind: Kind,
     /// Cost of each stage, by name.
     pub stage: BTreeMap<String, Cost>,
     /// Cost of what lies around the path, by name.
     pub around: BTreeMap<String, Cost>,
+    /// An x86 host's noise; without it every exit takes its stages and no longer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub noise: Option<Noise>,
     /// What a fit may derive.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fit: Option<Fit>,
+}
+
+/// The kind, read first: the rest depends on it.
+#[derive(Deserialize)]
+struct Head {
+    #[serde(default)]
+    kind: Kind,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw<F> {
+    name: String,
+    description: String,
+    #[serde(default)]
+    kind: Kind,
+    stage: BTreeMap<String, Cost>,
+    around: BTreeMap<String, Cost>,
+    noise: Option<Noise>,
+    fit: Option<F>,
+}
+
+impl<F> Raw<F> {
+    fn with(self, fit: impl FnOnce(F) -> Fit) -> Machine {
+        let Self { name, description, kind, stage, around, noise, .. } = self;
+        Machine { name, description, kind, stage, around, noise, fit: self.fit.map(fit) }
+    }
 }
 
 /// Greatest cost that is taken: one second.
@@ -120,9 +141,11 @@ impl Machine {
     /// # Errors
     /// Says the line and what would be right.
     pub fn parse(file: &str, text: &str) -> Result<Self, FileError> {
-        let machine: Self = parse_toml(file, text)?;
-        let stages: Vec<_> = Stage::ALL.iter().map(|stage| stage.name()).collect();
-        let extras: Vec<_> = Extra::ALL.iter().map(|extra| extra.name()).collect();
+        let machine = match parse_toml::<Head>(file, text)?.kind {
+            Kind::Book3sHv => parse_toml::<Raw<PowerFit>>(file, text)?.with(Fit::Book3sHv),
+            Kind::X86 => parse_toml::<Raw<X86Fit>>(file, text)?.with(Fit::X86),
+        };
+        let (stages, extras) = (machine.kind.stage_names(), machine.kind.around_names());
         let tables = [("stage", &machine.stage, stages), ("around", &machine.around, extras)];
         for (table, costs, known) in &tables {
             for (name, cost) in *costs {
@@ -142,25 +165,25 @@ impl Machine {
                 return Err(FileError::at_key(file, text, table, what));
             }
         }
-        machine.check_fit(file, text)?;
+        machine.check_noise(file, text)?;
+        if let Some(fit) = &machine.fit {
+            fit.check(&machine, file, text)?;
+        }
         Ok(machine)
     }
 
-    fn check_fit(&self, file: &str, text: &str) -> Result<(), FileError> {
-        let Some(fit) = &self.fit else { return Ok(()) };
+    fn check_noise(&self, file: &str, text: &str) -> Result<(), FileError> {
+        let Some(noise) = &self.noise else { return Ok(()) };
         let at = |key: &str, what: String| Err(FileError::at_key(file, text, key, what));
-        for (name, share) in &fit.shares {
-            if !self.stage.contains_key(name) || !(0.0..=1.0).contains(share) {
-                return at("shares", format!("share {name} = {share}: name a stage, and a share from 0 to 1"));
+        for (name, figure, least, most) in noise.figures() {
+            if self.kind != Kind::X86 {
+                return at(name, "[noise.*] goes with kind = \"x86\" only".to_owned());
             }
-        }
-        let sum: f64 = fit.shares.values().sum();
-        if (sum - 1.0).abs() > 1e-9 {
-            return at("shares", format!("the shares add up to {sum}; they must add up to 1"));
-        }
-        for (key, name) in [("fio_rest", &fit.fio_rest), ("netperf_rest", &fit.netperf_rest)] {
-            if !self.around.contains_key(name) {
-                return at(key, format!("{key} = \"{name}\" is no [around] cost"));
+            if !(least..=most).contains(&figure.value) {
+                return at(name, format!("[noise.{name}] value = {}: {least} to {most}", figure.value));
+            }
+            if figure.source.trim().is_empty() {
+                return at(name, format!("[noise.{name}] needs a source: what does the figure rest on?"));
             }
         }
         Ok(())
@@ -183,16 +206,16 @@ impl Machine {
         Self::parse(&format!("models/machines/{name}.toml"), text).ok()
     }
 
-    /// Cost of a stage.
+    /// A stage's cost in ns; 0 if the model lacks it, which [`Self::parse`] rules out for stages of its own kind.
     #[must_use]
-    pub fn stage_cost(&self, stage: Stage) -> Option<&Cost> {
-        self.stage.get(stage.name())
+    pub fn stage_ns(&self, name: &str) -> f64 {
+        self.stage.get(name).map_or(0.0, |cost| cost.ns)
     }
 
-    /// A surrounding cost in ns; 0 if the model lacks it, which [`Self::parse`] rules out.
+    /// A surrounding cost in ns; 0 as for [`Self::stage_ns`].
     #[must_use]
-    pub fn around_ns(&self, extra: Extra) -> f64 {
-        self.around.get(extra.name()).map_or(0.0, |cost| cost.ns)
+    pub fn around_ns(&self, name: &str) -> f64 {
+        self.around.get(name).map_or(0.0, |cost| cost.ns)
     }
 
     /// The model as TOML, in the form that [`Self::parse`] reads.

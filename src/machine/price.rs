@@ -88,10 +88,9 @@ impl Prices {
     /// The prices of a model.
     #[must_use]
     pub fn new(machine: &Machine) -> Self {
-        let stage = |i: usize| machine.stage_cost(Stage::ALL[i]).map_or(0.0, |cost| cost.ns);
         Self {
-            stages: std::array::from_fn(|i| SimTime::from_ns(stage(i))),
-            around: std::array::from_fn(|i| SimTime::from_ns(machine.around_ns(Extra::ALL[i]))),
+            stages: std::array::from_fn(|i| SimTime::from_ns(machine.stage_ns(Stage::ALL[i].name()))),
+            around: std::array::from_fn(|i| SimTime::from_ns(machine.around_ns(Extra::ALL[i].name()))),
         }
     }
 

@@ -7,7 +7,7 @@
 use serde::Serialize;
 
 use crate::kvm_hv::CacheDesign;
-use crate::machine::{FileError, Machine, Provenance};
+use crate::machine::{FileError, Fit, Machine, Provenance};
 use crate::sim::{self, RunResult, Scenario, SimError};
 
 use super::published::{Benchmark, Published, Rows};
@@ -16,13 +16,13 @@ use super::reproduce::{Comparison, ReproduceError, reproduce};
 /// A cost that the fit set.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FittedCost {
-    /// `stage` or `around`.
+    /// `stage`, `around` or `noise`.
     pub table: &'static str,
     /// Its name.
     pub name: String,
-    /// Before the fit, ns.
+    /// Before the fit, ns (of noise: its own unit).
     pub was_ns: f64,
-    /// Now, ns.
+    /// Now.
     pub ns: f64,
 }
 
@@ -55,10 +55,12 @@ pub enum FitError {
     #[error(transparent)]
     Run(#[from] ReproduceError),
     /// The template has no `[fit]` table.
-    #[error("machine {machine} has no [fit] table: name fio_rest, netperf_rest and [fit.shares] in it")]
+    #[error("machine {machine} has no [fit] table: name {keys} in it")]
     NoFit {
         /// The model.
         machine: String,
+        /// What should stand there.
+        keys: &'static str,
     },
     /// The template's other costs leave nothing.
     #[error("{what} would be {ns:.1} ns: the model's other costs add up to more than the published rows allow")]
@@ -82,7 +84,7 @@ fn period(run: &RunResult) -> f64 {
 }
 
 /// Figures keep three decimals, like virtual time.
-fn rounded(ns: f64) -> f64 {
+pub(super) fn rounded(ns: f64) -> f64 {
     (ns * 1000.0).round() / 1000.0
 }
 
@@ -120,14 +122,17 @@ impl Fitter {
     }
 }
 
-/// Fits the model in `text` to the published rows.
+/// Fits the POWER model in `text` to the published rows.
 ///
 /// # Errors
 /// The template does not parse, has no `[fit]`, or leaves nothing to fit.
 pub fn calibrate(file: &str, text: &str) -> Result<Calibration, FitError> {
     let template = Machine::parse(file, text)?;
     let published = Published::built_in()?;
-    let fit = template.fit.clone().ok_or_else(|| FitError::NoFit { machine: template.name.clone() })?;
+    let Some(Fit::Book3sHv(fit)) = template.fit.clone() else {
+        let keys = "fio_rest, netperf_rest and [fit.shares]";
+        return Err(FitError::NoFit { machine: template.name.clone(), keys });
+    };
     let mut fitter = Fitter { machine: template.clone(), costs: Vec::new() };
 
     // The slow form's own stages are set to nothing: what still differs between the runs are the hit's own stages.
@@ -170,7 +175,7 @@ pub fn calibrate(file: &str, text: &str) -> Result<Calibration, FitError> {
 }
 
 /// The file with one cost's figure replaced; everything else, comments too, stays as it is.
-fn with_cost(text: &str, cost: &FittedCost) -> String {
+pub(super) fn with_cost(text: &str, cost: &FittedCost) -> String {
     let header = format!("[{}.{}]", cost.table, cost.name);
     let mut inside = false;
     let mut lines = Vec::new();
@@ -180,7 +185,7 @@ fn with_cost(text: &str, cost: &FittedCost) -> String {
         }
         let key = line.split('=').next().unwrap_or_default().trim();
         lines.push(match key {
-            "ns" if inside => format!("ns = {:?}", cost.ns),
+            "ns" | "value" if inside => format!("{key} = {:?}", cost.ns),
             "kind" if inside => "kind = \"fitted\"".to_owned(),
             _ => line.to_owned(),
         });

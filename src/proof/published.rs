@@ -6,6 +6,8 @@ use serde::Deserialize;
 
 use crate::machine::{FileError, parse_toml};
 
+use super::published_x86::{CoalescedPio, PciConfig, PioLatency};
+
 /// A benchmark with published rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Benchmark {
@@ -67,6 +69,12 @@ pub struct Rows {
 pub struct Published {
     fio: Rows,
     netperf: Rows,
+    /// Times of one OUT, 2007.
+    pub pio_latency_ns: PioLatency,
+    /// Coalesced port I/O, 2018.
+    pub coalesced_pio: CoalescedPio,
+    /// PCI configuration reads, 2022.
+    pub pci_config: PciConfig,
 }
 
 /// Mean of a list; 0 if it is empty.

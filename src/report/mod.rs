@@ -1,8 +1,10 @@
 //! Reports: tables, JSON and CSV from the records that the rooms above return. One look for all.
 
 pub mod csv;
+mod exits;
 mod lists;
 mod proof;
+mod proof_x86;
 mod run;
 mod sequence;
 mod table;
@@ -12,8 +14,10 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
+pub use exits::perf_kvm_stat;
 pub use lists::list;
 pub use proof::{CalibrationReport, ReproduceReport};
+pub use proof_x86::X86CalibrationReport;
 pub use run::RunReport;
 pub use sequence::SequencesReport;
 

@@ -2,9 +2,11 @@
 
 use serde::Serialize;
 
-use crate::sim::RunResult;
+use crate::machine::Kind;
+use crate::sim::{NOISE_ROW, RunResult};
 
 use super::csv::Row;
+use super::exits::perf_kvm_stat;
 use super::table::figures;
 use super::{Report, grouped, percent, rate};
 
@@ -21,6 +23,7 @@ impl Report for RunReport {
         let mut text = heading(first);
         text += &format!("{}\n", overview(&self.runs));
         text += &stages(&self.runs);
+        text += &exits(&self.runs);
         text += &remarks(&self.runs);
         text
     }
@@ -38,8 +41,8 @@ pub(super) fn heading(run: &RunResult) -> String {
     } else {
         format!("{} with {}", run.kernel, switches.join(", "))
     };
-    // A sequence has its own pages and no devices.
-    let guest = if run.workload == "sequence" {
+    // A sequence has its own pages and no devices; on x86 the workload says which devices there are.
+    let guest = if run.workload == "sequence" || run.kind == Kind::X86 {
         "1 vCPU".to_owned()
     } else {
         format!("{} vCPU(s), {} device(s), {} layout, {}", run.vcpus, run.devices, run.layout, run.notify)
@@ -52,9 +55,8 @@ pub(super) fn heading(run: &RunResult) -> String {
 
 /// One column a run.
 fn overview(runs: &[RunResult]) -> comfy_table::Table {
-    let caches: Vec<_> = runs.iter().map(|run| format!("cache {}", run.cache)).collect();
     let mut header = vec!["simulated"];
-    header.extend(caches.iter().map(String::as_str));
+    header.extend(runs.iter().map(|run| run.variant.as_str()));
     let mut table = figures(&header);
     let mut line = |name: &str, cell: &dyn Fn(&RunResult) -> String| {
         let cells: Vec<_> = runs.iter().map(cell).collect();
@@ -65,8 +67,12 @@ fn overview(runs: &[RunResult]) -> comfy_table::Table {
     };
     let unit = runs.iter().find_map(|run| run.metric.as_ref()).map_or("", |metric| metric.unit);
     line(unit, &|run| run.metric.as_ref().map_or_else(String::new, |metric| rate(metric.value)));
-    line("MMIO accesses", &|run| grouped(run.mmio_accesses));
-    line("hit rate", &|run| run.hit_rate.map_or_else(|| "-".to_owned(), percent));
+    let power = |run: &RunResult| run.kind == Kind::Book3sHv;
+    line("accesses", &|run| if power(run) { String::new() } else { grouped(run.accesses) });
+    line("MMIO accesses", &|run| if power(run) { grouped(run.mmio_accesses) } else { nonzero(run.mmio_accesses) });
+    line("hit rate", &|run| {
+        if power(run) { run.hit_rate.map_or_else(|| "-".to_owned(), percent) } else { String::new() }
+    });
     for (i, class) in runs.first().map_or(&[][..], |run| &run.misses).iter().enumerate() {
         line(&format!("  missed: {}", class.class), &|run| {
             run.misses.get(i).filter(|miss| miss.count > 0).map_or_else(String::new, |miss| grouped(miss.count))
@@ -76,6 +82,8 @@ fn overview(runs: &[RunResult]) -> comfy_table::Table {
     line("ioeventfd, fast bus", &|run| nonzero(run.outcomes.fast_mmio));
     line("ioeventfd", &|run| nonzero(run.outcomes.eventfd));
     line("coalesced", &|run| nonzero(run.outcomes.coalesced));
+    line("device in the kernel", &|run| nonzero(run.outcomes.in_kernel));
+    line("VM exits", &|run| if power(run) { String::new() } else { grouped(run.attempts) });
     line("exits to user space", &|run| nonzero(run.outcomes.exits));
     line("  ring was full", &|run| nonzero(run.outcomes.ring_full));
     line("served as RAM", &|run| nonzero(run.outcomes.ram));
@@ -106,12 +114,12 @@ fn nonzero(count: u64) -> String {
 
 /// Time per stage: an access's mean, run by run.
 pub(super) fn stages(runs: &[RunResult]) -> String {
-    let caches: Vec<_> = runs.iter().map(|run| format!("cache {}, ns", run.cache)).collect();
+    let caches: Vec<_> = runs.iter().map(|run| format!("{}, ns", run.variant)).collect();
     let mut header = vec!["time per access, by stage", "price ns", "price is"];
     header.extend(caches.iter().map(String::as_str));
     let mut table = figures(&header);
-    let names = crate::kvm_hv::Stage::ALL.iter().map(|stage| stage.name());
-    for name in names {
+    let kind = runs.first().map_or(Kind::Book3sHv, |run| run.kind);
+    for name in kind.stage_names().into_iter().chain([NOISE_ROW]) {
         let row_of = |run: &RunResult| run.stages.iter().find(|row| row.stage == name).cloned();
         let Some(known) = runs.iter().find_map(row_of) else { continue };
         let mut cells = vec![name.to_owned(), format!("{:.1}", known.ns), known.kind.to_string()];
@@ -125,6 +133,12 @@ pub(super) fn stages(runs: &[RunResult]) -> String {
     sum.extend(runs.iter().map(|run| format!("{:.1}", run.ns_per_access)));
     table.add_row(sum);
     format!("\n{table}\n{}", around(runs))
+}
+
+/// Exits as `perf kvm stat` would show them, run by run.
+fn exits(runs: &[RunResult]) -> String {
+    let seen = runs.iter().filter(|run| !run.exit_stats.is_empty());
+    seen.map(|run| format!("\nexits, {}\n{}", run.variant, perf_kvm_stat(&run.exit_stats))).collect()
 }
 
 /// What a request costs beside its doorbell.
@@ -149,12 +163,12 @@ fn remarks(runs: &[RunResult]) -> String {
     for run in runs {
         if let Some(ram) = run.ram_as_mmio {
             text += &format!(
-                "\nWRONG with cache {}: {} access(es) to RAM taken for MMIO, the first at guest physical address {:#x}\n",
-                run.cache, ram.count, ram.first_gpa
+                "\nWRONG with {}: {} access(es) to RAM taken for MMIO, the first at guest physical address {:#x}\n",
+                run.variant, ram.count, ram.first_gpa
             );
         }
         if let Some(failure) = &run.failure {
-            text += &format!("\nFAILED with cache {}: {failure}\n", run.cache);
+            text += &format!("\nFAILED with {}: {failure}\n", run.variant);
         }
     }
     let jobs = runs.iter().map(|run| run.jobs.len()).max().unwrap_or(0);
@@ -169,16 +183,24 @@ fn remarks(runs: &[RunResult]) -> String {
 
 /// A run as CSV rows.
 pub(super) fn rows(run: &RunResult) -> Vec<Row> {
-    let subject = format!("{}, cache {}", run.scenario, run.cache);
+    let subject = format!("{}, {}", run.scenario, run.variant);
     let mut rows = Vec::new();
     let mut count = |quantity: &str, value: u64| rows.push(Row::new(&subject, quantity, value, "", ""));
     count("accesses", run.accesses);
     count("mmio accesses", run.mmio_accesses);
-    count("hits", run.hits);
-    for miss in &run.misses {
-        count(&format!("missed: {}", miss.class), miss.count);
+    match run.kind {
+        Kind::Book3sHv => {
+            count("hits", run.hits);
+            for miss in &run.misses {
+                count(&format!("missed: {}", miss.class), miss.count);
+            }
+            count("slow form, no cache", run.uncached);
+        }
+        Kind::X86 => {
+            count("device in the kernel", run.outcomes.in_kernel);
+            count("vm exits", run.attempts);
+        }
     }
-    count("slow form, no cache", run.uncached);
     count("ioeventfd, fast bus", run.outcomes.fast_mmio);
     count("ioeventfd", run.outcomes.eventfd);
     count("coalesced", run.outcomes.coalesced);
@@ -194,6 +216,20 @@ pub(super) fn rows(run: &RunResult) -> Vec<Row> {
     for row in &run.stages {
         let per_access = row.total_ns / run.accesses.max(1) as f64;
         rows.push(Row::new(&subject, &format!("stage {}", row.stage), per_access, "ns", row.kind.name()));
+    }
+    for row in &run.exit_stats {
+        let subject = format!("{subject}, {}", row.event);
+        rows.push(Row::new(&subject, "samples", row.samples, "", ""));
+        for (quantity, value, unit) in [
+            ("samples share", row.samples_percent, "%"),
+            ("time share", row.time_percent, "%"),
+            ("least", row.min_ns, "ns"),
+            ("greatest", row.max_ns, "ns"),
+            ("mean", row.mean_ns, "ns"),
+            ("spread of the mean", row.spread_percent, "%"),
+        ] {
+            rows.push(Row::new(&subject, quantity, value, unit, ""));
+        }
     }
     for job in &run.jobs {
         let subject = format!("{subject}, {}", job.name);

@@ -1,4 +1,4 @@
-//! The event engine in virtual time, and what runs on it: fio jobs, netperf tests, bare doorbells.
+//! The event engine in virtual time, and what runs on it: fio jobs, netperf tests, bare doorbells; and the x86 executor.
 //!
 //! Deterministic: the same scenario and seed give the same result on any host.
 
@@ -14,6 +14,7 @@ pub mod scenario;
 mod sequence;
 mod setup;
 mod stats;
+mod x86;
 
 use std::sync::Arc;
 
@@ -23,12 +24,13 @@ use crate::book3s::insn::EncodeError;
 use crate::device::{BlkError, GuestRam, NetError, NotifyError, QueueError, Sides};
 use crate::io::{IoError, RingError};
 use crate::kvm_hv::{HcallError, Outcome, VmError};
-use crate::machine::{Prices, SimTime};
+use crate::machine::{Kind, Prices, SimTime};
 use crate::workload::sequence::SequenceError;
 
 pub use result::{AroundRow, JobResult, Metric, MissCount, PathShare, RamAsMmio, RunResult, StageRow};
-pub use scenario::{Doorbells, Notify, Pattern, Scenario, ScenarioError, Workload};
+pub use scenario::{Baseline, Doorbells, Notify, Pattern, Scenario, ScenarioError, Workload};
 pub use stats::Outcomes;
+pub use x86::{ExitStat, NOISE_ROW, perf_window, stages_of};
 
 use engine::{Core, Load};
 use setup::Setup;
@@ -118,6 +120,20 @@ pub enum SimError {
         /// How it ended.
         outcome: Outcome,
     },
+    /// A workload of another kind of machine.
+    #[error("a {workload} workload does not run on a machine of kind {kind}")]
+    Misfit {
+        /// Workload.
+        workload: &'static str,
+        /// The machine model's kind.
+        kind: &'static str,
+    },
+    /// The RTC's interrupt came without its flags.
+    #[error("the RTC's interrupt handler found register C at {flags:#x}, without interrupt and periodic flag")]
+    NoTick {
+        /// Register C.
+        flags: u64,
+    },
     /// The ring holds a write that no doorbell is at.
     #[error("the coalesced ring holds a write at {addr:#x}, where no doorbell is")]
     StrayRingEntry {
@@ -160,7 +176,13 @@ const MAX_RAM: u64 = 64 << 30;
 /// # Errors
 /// The scenario cannot be built or ends before its time; what a sequence meets is part of its result instead.
 pub fn run(scenario: &Scenario, progress: &mut dyn FnMut(f64)) -> Result<RunResult, SimError> {
+    if scenario.machine.kind == Kind::X86 {
+        return x86::run(scenario, progress);
+    }
     match &scenario.workload {
+        Workload::Pio(_) | Workload::Rtc(_) => {
+            Err(SimError::Misfit { workload: scenario.workload.kind(), kind: scenario.machine.kind.name() })
+        }
         Workload::Sequence(list) => sequence::run(scenario, list),
         Workload::Fio(plan) => {
             let layout = blk::Layout::new(scenario, plan)?;

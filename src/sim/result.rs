@@ -3,11 +3,12 @@
 use serde::Serialize;
 
 use crate::kvm_hv::{MissClass, Stage};
-use crate::machine::{Extra, Provenance, SimTime};
+use crate::machine::{Extra, Kind, Provenance, SimTime};
 
 use super::engine::Core;
 use super::scenario::{Scenario, Workload};
 use super::stats::{Outcomes, Stats};
+use super::x86::ExitStat;
 
 /// The figure a benchmark prints.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -119,23 +120,32 @@ pub struct RunResult {
     pub workload: &'static str,
     /// Machine model.
     pub machine: String,
+    /// Its kind.
+    pub kind: Kind,
+    /// What sets this run apart from those beside it: the cache design on POWER, the port mode on x86.
+    pub variant: String,
     /// Kernel preset.
     pub kernel: &'static str,
     /// Switches that differ from the preset: name, value.
     pub switches: Vec<(&'static str, &'static str)>,
-    /// Cache design in words.
+    /// Cache design in words; empty on x86.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub cache: String,
-    /// Entries, 0 for off.
-    pub entries: usize,
-    /// Replacement policy.
+    /// Entries, 0 for off; none on x86.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entries: Option<usize>,
+    /// Replacement policy; empty on x86.
+    #[serde(skip_serializing_if = "str::is_empty")]
     pub policy: &'static str,
     /// vCPUs.
     pub vcpus: u32,
     /// Devices.
     pub devices: u32,
-    /// Doorbell layout.
+    /// Doorbell layout; empty on x86.
+    #[serde(skip_serializing_if = "str::is_empty")]
     pub layout: &'static str,
-    /// How doorbells leave the guest.
+    /// How doorbells leave the guest; empty on x86.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub notify: String,
     /// Seed.
     pub seed: u64,
@@ -151,7 +161,7 @@ pub struct RunResult {
     pub hits: u64,
     /// Hits over hits and misses; none if the cache is off or nothing was emulated.
     pub hit_rate: Option<f64>,
-    /// Misses by class.
+    /// Misses by class; empty on x86.
     pub misses: Vec<MissCount>,
     /// Slow form because there is no cache.
     pub uncached: u64,
@@ -169,6 +179,9 @@ pub struct RunResult {
     pub paths: Vec<PathShare>,
     /// Jobs.
     pub jobs: Vec<JobResult>,
+    /// Exits as `perf kvm stat` counts and times them, x86.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub exit_stats: Vec<ExitStat>,
     /// Mean time a coalesced doorbell waited for its drain, ns.
     pub drain_delay_ns: Option<f64>,
     /// RAM taken for MMIO, if any was.
@@ -215,10 +228,12 @@ impl RunResult {
             description: scenario.description.clone(),
             workload: scenario.workload.kind(),
             machine: scenario.machine.name.clone(),
+            kind: scenario.machine.kind,
+            variant: format!("cache {}", scenario.cache),
             kernel: scenario.preset.name(),
             switches: scenario.behaviour.differences(&scenario.preset.behaviour()),
             cache: scenario.cache.to_string(),
-            entries: scenario.cache.entries(),
+            entries: Some(scenario.cache.entries()),
             policy: scenario.cache.policy().name(),
             vcpus: scenario.vcpus,
             devices: scenario.devices,
@@ -240,6 +255,7 @@ impl RunResult {
             around: around_rows(scenario),
             paths,
             jobs: Vec::new(),
+            exit_stats: Vec::new(),
             drain_delay_ns: None,
             ram_as_mmio: stats.first_ram_as_mmio.map(|gpa| RamAsMmio { count: stats.ram_as_mmio, first_gpa: gpa.0 }),
             notes: Vec::new(),
@@ -253,7 +269,7 @@ fn around_rows(scenario: &Scenario) -> Vec<AroundRow> {
     let costs: &[Extra] = match scenario.workload {
         Workload::Fio(_) => &[BlockSubmit, BackendWake, NullBlock, Interrupt, BlockComplete],
         Workload::Netperf(_) => &[NetSend, NetByte, BackendWake, NetEcho, Interrupt, NetReceive],
-        Workload::Doorbells(_) | Workload::Sequence(_) => &[],
+        Workload::Doorbells(_) | Workload::Sequence(_) | Workload::Pio(_) | Workload::Rtc(_) => &[],
     };
     let row = |extra: &Extra| {
         let cost = scenario.machine.around.get(extra.name())?;
@@ -265,7 +281,7 @@ fn around_rows(scenario: &Scenario) -> Vec<AroundRow> {
 fn stage_rows(scenario: &Scenario, stats: &Stats) -> Vec<StageRow> {
     let count = |stage| stats.paths().iter().filter(|path| path.set.contains(stage)).map(|path| path.count).sum();
     let row = |stage: Stage| {
-        let (count, cost): (u64, _) = (count(stage), scenario.machine.stage_cost(stage)?);
+        let (count, cost): (u64, _) = (count(stage), scenario.machine.stage.get(stage.name())?);
         let total_ns = count as f64 * cost.ns;
         (count > 0).then_some(StageRow { stage: stage.name(), count, ns: cost.ns, total_ns, kind: cost.kind })
     };

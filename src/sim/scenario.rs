@@ -1,6 +1,7 @@
 //! Scenarios: a machine, a guest, a cache design and a workload in one TOML file.
 
 mod file;
+mod file_x86;
 
 use std::path::Path;
 
@@ -9,9 +10,11 @@ use serde::Deserialize;
 use crate::addr::{KernelBehaviour, Preset, SwitchError};
 use crate::device::NotifyLayout;
 use crate::kvm_hv::{CacheDesign, CacheError};
-use crate::machine::{FileError, Machine, read_text};
+use crate::machine::{FileError, Kind, Machine, read_text};
 use crate::workload::fio::{FioError, JobFile, Plan};
 use crate::workload::netperf::{NetperfError, TcpRr};
+use crate::workload::ports::{PioStream, PortMode};
+use crate::workload::rtc_tick::RtcTick;
 use crate::workload::sequence::{Sequence, SequenceError};
 
 /// Most vCPUs and devices that a scenario may have.
@@ -26,6 +29,8 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("netperf-tcp-rr", include_str!("../../models/scenarios/netperf-tcp-rr.toml")),
     ("doorbells", include_str!("../../models/scenarios/doorbells.toml")),
     ("key31-page-out", include_str!("../../models/scenarios/key31-page-out.toml")),
+    ("pio-timeline", include_str!("../../models/scenarios/pio-timeline.toml")),
+    ("rtc-tick", include_str!("../../models/scenarios/rtc-tick.toml")),
 ];
 
 /// Workload files shipped with the crate, which scenarios name: file name and text.
@@ -145,6 +150,10 @@ pub enum Workload {
     Doorbells(Doorbells),
     /// A sequence of operations.
     Sequence(Sequence),
+    /// A stream of port accesses, x86.
+    Pio(PioStream),
+    /// The RTC as system tick, x86.
+    Rtc(RtcTick),
 }
 
 impl Workload {
@@ -156,8 +165,28 @@ impl Workload {
             Self::Netperf(_) => "netperf TCP_RR",
             Self::Doorbells(_) => "doorbells",
             Self::Sequence(_) => "sequence",
+            Self::Pio(_) => "pio",
+            Self::Rtc(_) => "rtc",
         }
     }
+
+    /// The kind of machine it runs on.
+    #[must_use]
+    pub const fn machine_kind(&self) -> Kind {
+        match self {
+            Self::Fio(_) | Self::Netperf(_) | Self::Doorbells(_) | Self::Sequence(_) => Kind::Book3sHv,
+            Self::Pio(_) | Self::Rtc(_) => Kind::X86,
+        }
+    }
+}
+
+/// Whether a cache design is compared with no cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Baseline {
+    /// It is.
+    With,
+    /// It runs alone.
+    Without,
 }
 
 /// A scenario, checked.
@@ -185,6 +214,10 @@ pub struct Scenario {
     pub hpt_order: u32,
     /// How doorbells leave the guest.
     pub notify: Notify,
+    /// How port accesses are handled in a run, x86.
+    pub mode: PortMode,
+    /// The modes that `hvmmio run` compares, x86.
+    pub modes: Vec<PortMode>,
     /// What runs.
     pub workload: Workload,
     /// Seed of everything drawn.
@@ -217,6 +250,22 @@ impl Scenario {
             _ => {
                 let known = BUILT_IN.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
                 Err(ScenarioError::Unknown { name: name.to_owned(), known })
+            }
+        }
+    }
+
+    /// The runs that `hvmmio run` sets side by side: on POWER the cache design without and with the cache (unless `baseline`
+    /// is [`Baseline::Without`]), on x86 one a port mode.
+    #[must_use]
+    pub fn variants(&self, baseline: Baseline) -> Vec<Self> {
+        match self.workload.machine_kind() {
+            Kind::X86 => self.modes.iter().map(|mode| Self { mode: *mode, ..self.clone() }).collect(),
+            Kind::Book3sHv => {
+                // A sequence's labels are those of the cache it was recorded with: without one they would all disagree.
+                let alone = self.cache.is_off() || matches!(self.workload, Workload::Sequence(_));
+                let off = Self { cache: CacheDesign::OFF, ..self.clone() };
+                let before = (baseline == Baseline::With && !alone).then_some(off);
+                before.into_iter().chain([self.clone()]).collect()
             }
         }
     }

@@ -30,6 +30,8 @@ pub struct Outcomes {
     pub exits: u64,
     /// Of these, because the ring was full.
     pub ring_full: u64,
+    /// Done by a device in the kernel (x86).
+    pub in_kernel: u64,
     /// Served as RAM.
     pub ram: u64,
     /// Reflected to the guest.

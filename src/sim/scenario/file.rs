@@ -7,11 +7,13 @@ use serde::Deserialize;
 use crate::addr::Preset;
 use crate::device::NotifyLayout;
 use crate::kvm_hv::{CacheDesign, PolicyKind};
-use crate::machine::{FileError, Machine, parse_toml};
+use crate::machine::{FileError, Kind, Machine, built_in_names, parse_toml};
 use crate::workload::fio::JobFile;
 use crate::workload::netperf::TcpRr;
+use crate::workload::ports::PortMode;
 use crate::workload::sequence::Sequence;
 
+use super::file_x86::{RawPio, RawRtc};
 use super::{BUILT_IN_WORKLOADS, Doorbells, Notify, Scenario, ScenarioError, Workload};
 
 #[derive(Deserialize)]
@@ -26,16 +28,15 @@ struct RawScenario {
     set: Vec<String>,
     #[serde(default)]
     seed: u64,
-    #[serde(default)]
-    cache: RawCache,
-    #[serde(default)]
-    guest: RawGuest,
-    #[serde(default)]
-    notify: RawNotify,
+    cache: Option<RawCache>,
+    guest: Option<RawGuest>,
+    notify: Option<RawNotify>,
     fio: Option<RawJob>,
     netperf: Option<RawNetperf>,
     doorbells: Option<Doorbells>,
     sequence: Option<RawSequence>,
+    pio: Option<RawPio>,
+    rtc: Option<RawRtc>,
 }
 
 #[derive(Deserialize)]
@@ -150,7 +151,8 @@ impl Scenario {
                 Machine::read(&folder.unwrap_or_else(|| Path::new("")).join(&raw.machine))?
             }
             None => {
-                let what = format!("machine `{}` is neither built in (power8-2016) nor a .toml file", raw.machine);
+                let known = built_in_names();
+                let what = format!("machine `{}` is neither built in ({known}) nor a .toml file", raw.machine);
                 return Err(at("machine", what));
             }
         };
@@ -158,35 +160,68 @@ impl Scenario {
         for setting in &raw.set {
             behaviour.set(setting).map_err(|error| at("set", error.to_string()))?;
         }
-        let cache = CacheDesign::new(raw.cache.entries, raw.cache.policy).map_err(|e| at("entries", e.to_string()))?;
-        let notify = raw.notify.check().map_err(|(key, what)| at(key, what))?;
-        let workload = match (raw.fio, raw.netperf, raw.doorbells, raw.sequence) {
-            (Some(fio), None, None, None) => {
+        if machine.kind == Kind::X86 {
+            let tables =
+                [("cache", raw.cache.is_some()), ("guest", raw.guest.is_some()), ("notify", raw.notify.is_some())];
+            if let Some((table, _)) = tables.iter().find(|(_, given)| *given) {
+                let what = format!("[{table}] goes with a machine of kind book3s-hv; {} is of kind x86", machine.name);
+                return Err(at(table, what));
+            }
+        }
+        let (raw_cache, raw_guest) = (raw.cache.unwrap_or_default(), raw.guest.unwrap_or_default());
+        let cache = CacheDesign::new(raw_cache.entries, raw_cache.policy).map_err(|e| at("entries", e.to_string()))?;
+        let notify = raw.notify.unwrap_or_default().check().map_err(|(key, what)| at(key, what))?;
+        let mut modes = Vec::new();
+        let (table, workload) = match (raw.fio, raw.netperf, raw.doorbells, raw.sequence, raw.pio, raw.rtc) {
+            (Some(fio), None, None, None, None, None) => {
                 let job = match named(&fio.job, folder) {
                     Named::BuiltIn(name, text) => JobFile::parse(name, text, &environment)?,
                     Named::Path(path) => JobFile::read(&path)?,
                 };
-                Workload::Fio(Box::new(job.plan()?))
+                ("fio", Workload::Fio(Box::new(job.plan()?)))
             }
-            (None, Some(net), None, None) => Workload::Netperf(
-                TcpRr::by_name(&net.test, net.request, net.response, net.duration_s)
-                    .map_err(|error| at("netperf", error.to_string()))?,
-            ),
-            (None, None, Some(doorbells), None) => {
+            (None, Some(net), None, None, None, None) => {
+                let test = TcpRr::by_name(&net.test, net.request, net.response, net.duration_s);
+                ("netperf", Workload::Netperf(test.map_err(|error| at("netperf", error.to_string()))?))
+            }
+            (None, None, Some(doorbells), None, None, None) => {
                 if doorbells.count == 0 || doorbells.count > 1 << 40 {
                     return Err(at("count", format!("count = {}: 1 to 2^40", doorbells.count)));
                 }
-                Workload::Doorbells(doorbells)
+                ("doorbells", Workload::Doorbells(doorbells))
             }
-            (None, None, None, Some(sequence)) => Workload::Sequence(match named(&sequence.file, folder) {
-                Named::BuiltIn(name, text) => Sequence::parse(name, text)?,
-                Named::Path(path) => Sequence::read(&path)?,
-            }),
+            (None, None, None, Some(sequence), None, None) => {
+                let sequence = match named(&sequence.file, folder) {
+                    Named::BuiltIn(name, text) => Sequence::parse(name, text)?,
+                    Named::Path(path) => Sequence::read(&path)?,
+                };
+                ("sequence", Workload::Sequence(sequence))
+            }
+            (None, None, None, None, Some(pio), None) => {
+                let (stream, asked) = pio.check().map_err(|(key, what)| at(key, what))?;
+                modes = asked;
+                ("pio", Workload::Pio(stream))
+            }
+            (None, None, None, None, None, Some(rtc)) => {
+                let (tick, asked) = rtc.check().map_err(|(key, what)| at(key, what))?;
+                modes = asked;
+                ("rtc", Workload::Rtc(tick))
+            }
             _ => {
-                let what = "a scenario has exactly one workload table: [fio], [netperf], [doorbells] or [sequence]";
+                let what = "a scenario has exactly one workload table: [fio], [netperf], [doorbells] or [sequence]; on x86 [pio] or [rtc]";
                 return Err(at("name", what.to_owned()));
             }
         };
+        let (needs, has) = (workload.machine_kind(), machine.kind);
+        if needs != has {
+            let what = format!(
+                "[{table}] needs a machine of kind {}; {} is of kind {}",
+                needs.name(),
+                machine.name,
+                has.name()
+            );
+            return Err(at(table, what));
+        }
         let mut scenario = Self {
             name: raw.name,
             description: raw.description,
@@ -196,14 +231,16 @@ impl Scenario {
             cache,
             vcpus: 1,
             devices: 1,
-            layout: raw.guest.layout,
-            hpt_order: raw.guest.hpt_order,
+            layout: raw_guest.layout,
+            hpt_order: raw_guest.hpt_order,
             notify,
+            mode: modes.first().copied().unwrap_or(PortMode::RegsWhenNeeded),
+            modes,
             workload,
             seed: raw.seed,
         };
-        scenario.set_vcpus(raw.guest.vcpus).map_err(|error| at("vcpus", error.to_string()))?;
-        scenario.set_devices(raw.guest.devices).map_err(|error| at("devices", error.to_string()))?;
+        scenario.set_vcpus(raw_guest.vcpus).map_err(|error| at("vcpus", error.to_string()))?;
+        scenario.set_devices(raw_guest.devices).map_err(|error| at("devices", error.to_string()))?;
         if !(18..=46).contains(&scenario.hpt_order) {
             return Err(at("hpt_order", format!("hpt_order = {}: 18 to 46", scenario.hpt_order)));
         }
