@@ -40,7 +40,7 @@ pub use coalesced::CoalescedZone;
 pub use error::IoError;
 pub use ioeventfd::{Eventfd, EventfdId, Ioeventfd};
 pub use reader::{BusRead, BusWrite, IoReader};
-pub use ring::{Entry, HostPage, Ring, RingError, RingFull};
+pub use ring::{Entry, HostPage, Ring, RingError, RingFull, RingPage, SharedWord};
 pub use space::{IoSpace, IoState};
 
 /// The bus a device is registered on.
