@@ -8,24 +8,38 @@ use loom::sync::atomic::{AtomicU32, AtomicU64};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
-struct Index(AtomicU32);
-struct Word(AtomicU64);
+/// `first` or `last`. Loom looks for another thread's access behind a word's last access only, so a producer's load of
+/// `last` would hide the consumer's from the store that follows: each access touches `seen` first, which orders nothing
+/// but cannot be hidden.
+struct Index {
+    value: AtomicU32,
+    seen: AtomicU32,
+}
+
+impl Index {
+    fn touched(&self) -> &AtomicU32 {
+        self.seen.fetch_add(1, Ordering::Relaxed);
+        &self.value
+    }
+}
 
 impl SharedWord for Index {
     type Value = u32;
 
     fn new(value: u32) -> Self {
-        Self(AtomicU32::new(value))
+        Self { value: AtomicU32::new(value), seen: AtomicU32::new(0) }
     }
 
     fn load(&self, order: Ordering) -> u32 {
-        self.0.load(order)
+        self.touched().load(order)
     }
 
     fn store(&self, value: u32, order: Ordering) {
-        self.0.store(value, order);
+        self.touched().store(value, order);
     }
 }
+
+struct Word(AtomicU64);
 
 impl SharedWord for Word {
     type Value = u64;
