@@ -5,14 +5,14 @@
 //! the page is trusted: the other side can make this side lose entries or report an error, nothing else
 //! (CVE-2019-14821 was an unchecked `last` on the producer's side).
 
+mod lock;
 mod page;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
-
 use crate::addr::CoalescedRoom;
 
+use lock::RingLock;
 pub use page::{RingPage, SharedWord};
 
 /// Host page size, which decides how many entries the ring has.
@@ -97,7 +97,7 @@ pub struct Ring {
     host_page: HostPage,
     shared: RingPage,
     /// Serialises producers, as `kvm->ring_lock` does. Innermost: nothing is locked under it.
-    ring_lock: Mutex<()>,
+    ring_lock: RingLock,
     draining: AtomicBool,
 }
 
@@ -109,7 +109,7 @@ impl Ring {
     }
 
     const fn over(host_page: HostPage, shared: RingPage) -> Self {
-        Self { host_page, shared, ring_lock: Mutex::new(()), draining: AtomicBool::new(false) }
+        Self { host_page, shared, ring_lock: RingLock::new(), draining: AtomicBool::new(false) }
     }
 
     /// Host page size the ring was made for.
