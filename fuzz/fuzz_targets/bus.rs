@@ -107,7 +107,8 @@ fn perform(io: &IoSpace, step: &Step) {
             let removed = io.unregister_zone(request).unwrap();
             let left = io.devices(bus);
             assert_eq!(left.len() + removed, before);
-            let covers = |device: &Device| matches!(device, Device::Zone(zone) if zone.contains(request.addr, request.size));
+            let covers =
+                |device: &Device| matches!(device, Device::Zone(zone) if zone.contains(request.addr, request.size));
             assert!(!left.iter().any(covers));
         }
         Step::Eventfd => drop(io.create_eventfd()),
@@ -159,12 +160,15 @@ fn check(io: &IoSpace, bus: IoBus, addr: u64, data: &[u8], write: impl FnOnce() 
     let outcome = write();
     let after = io.state();
     let on_bus = io.devices(bus);
-    let signalled: Vec<_> = (0..).zip(before.counts.iter().zip(&after.counts)).filter(|(_, (old, new))| old != new).collect();
+    let signalled: Vec<_> =
+        (0..).zip(before.counts.iter().zip(&after.counts)).filter(|(_, (old, new))| old != new).collect();
     let waiting = (before.waiting.unwrap(), after.waiting.unwrap());
     match outcome {
         BusWrite::Eventfd(fd) => {
             let takes = |device: &Device| match device {
-                Device::Ioeventfd(other) => other.fd == fd && other.addr == addr && [0, data.len()].contains(&(other.len as usize)),
+                Device::Ioeventfd(other) => {
+                    other.fd == fd && other.addr == addr && [0, data.len()].contains(&(other.len as usize))
+                }
                 Device::Zone(_) => false,
             };
             assert!(on_bus.iter().any(takes));

@@ -22,7 +22,12 @@ enum Step {
     /// Indices inside the ring, which a fuzzer would not often draw.
     Inside(u16, u16),
     Word(u16, u64),
-    Push { addr: u64, pio: u32, data: [u8; 12], len: u8 },
+    Push {
+        addr: u64,
+        pio: u32,
+        data: [u8; 12],
+        len: u8,
+    },
     Drain,
     /// The consumer takes one entry by moving `first`, as it may on its side of the page.
     TakeOne,

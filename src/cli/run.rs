@@ -1,8 +1,7 @@
 //! `hvmmio run SCENARIO`.
 
-use crate::kvm_hv::CacheDesign;
 use crate::report::RunReport;
-use crate::sim::{self, Scenario, Workload};
+use crate::sim::{self, Baseline, Scenario};
 
 use super::args::{CacheArgs, GuestArgs, KernelArgs, OutputArgs};
 use super::progress::Progress;
@@ -19,7 +18,7 @@ pub(super) struct Args {
     guest: GuestArgs,
     #[command(flatten)]
     kernel: KernelArgs,
-    /// Run the design asked for only, not also without a cache
+    /// Run what was asked for only, not also without a cache (coalesced doorbells: by exit and by ioeventfd)
     #[arg(long)]
     no_baseline: bool,
     #[command(flatten)]
@@ -33,18 +32,12 @@ pub(super) fn run(args: &Args) -> Result<Done, CliError> {
     args.guest.apply(&mut scenario)?;
     args.kernel.apply(&mut scenario.preset, &mut scenario.behaviour)?;
 
-    // A sequence's labels are those of the cache it was recorded with: without one they would all disagree.
-    let baseline = !args.no_baseline && !scenario.cache.is_off() && !matches!(scenario.workload, Workload::Sequence(_));
-    let mut designs = vec![scenario.cache];
-    if baseline {
-        designs.insert(0, CacheDesign::OFF);
-    }
+    let variants = scenario.variants(if args.no_baseline { Baseline::Without } else { Baseline::With });
     let mut progress = Progress::new(&scenario.name);
-    let count = designs.len() as f64;
+    let count = variants.len() as f64;
     let mut runs = Vec::new();
-    for (done, design) in designs.into_iter().enumerate() {
-        scenario.cache = design;
-        runs.push(sim::run(&scenario, &mut |share| progress.at((done as f64 + share) / count))?);
+    for (done, variant) in variants.iter().enumerate() {
+        runs.push(sim::run(variant, &mut |share| progress.at((done as f64 + share) / count))?);
     }
     drop(progress);
     let failed = runs.iter().any(|run| run.failure.is_some());

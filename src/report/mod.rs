@@ -6,6 +6,7 @@ mod proof;
 mod run;
 mod sequence;
 mod table;
+mod what_if;
 
 use std::fmt;
 use std::str::FromStr;

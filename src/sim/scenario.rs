@@ -25,6 +25,7 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("fio-coalesced", include_str!("../../models/scenarios/fio-coalesced.toml")),
     ("netperf-tcp-rr", include_str!("../../models/scenarios/netperf-tcp-rr.toml")),
     ("doorbells", include_str!("../../models/scenarios/doorbells.toml")),
+    ("doorbells-coalesced", include_str!("../../models/scenarios/doorbells-coalesced.toml")),
     ("key31-page-out", include_str!("../../models/scenarios/key31-page-out.toml")),
 ];
 
@@ -160,6 +161,15 @@ impl Workload {
     }
 }
 
+/// Whether a run is set beside others that tell what it is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Baseline {
+    /// It is.
+    With,
+    /// It runs alone.
+    Without,
+}
+
 /// A scenario, checked.
 #[derive(Clone, Debug)]
 pub struct Scenario {
@@ -219,6 +229,22 @@ impl Scenario {
                 Err(ScenarioError::Unknown { name: name.to_owned(), known })
             }
         }
+    }
+
+    /// The runs that `hvmmio run` sets side by side, this scenario's own last: before it the same without a cache, or, if its
+    /// doorbells are coalesced, the two ways that a stock kernel has instead: the exit and an ioeventfd as long as the store.
+    #[must_use]
+    pub fn variants(&self, baseline: Baseline) -> Vec<Self> {
+        let notified = |notify| Self { notify, ..self.clone() };
+        let mut before = match (baseline, &self.workload, self.notify) {
+            // A sequence's labels are those of the cache it was recorded with: without one they would all disagree.
+            (Baseline::Without, ..) | (_, Workload::Sequence(_), _) => Vec::new(),
+            (_, _, Notify::Coalesced { .. }) => vec![notified(Notify::Exit), notified(Notify::Ioeventfd { length: 2 })],
+            _ if self.cache.is_off() => Vec::new(),
+            _ => vec![Self { cache: CacheDesign::OFF, ..self.clone() }],
+        };
+        before.push(self.clone());
+        before
     }
 
     /// Sets the number of vCPUs.
