@@ -7,7 +7,7 @@ use arc_swap::cache::Cache;
 
 use super::bus::{Bus, BusRange, Device};
 use super::space::Buses;
-use super::{EventfdId, Ioeventfd, RingFull};
+use super::{CoalescedZone, EventfdId, Ioeventfd, RingFull};
 
 /// What became of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -97,37 +97,62 @@ impl std::fmt::Debug for IoReader {
 fn write(bus: &Bus, buses: &Buses, addr: u64, data: &[u8]) -> BusWrite {
     let access = BusRange::new(addr, u32::try_from(data.len()).unwrap_or(u32::MAX));
     let Some(first) = bus.first(access) else { return BusWrite::Unhandled { ring_full: false } };
-    // The first device is mostly an ioeventfd that takes the write: that much is worth having inline.
-    if let Some(Device::Ioeventfd(fd)) = bus.devices().get(first) {
-        if let Some(signalled) = signal(fd, buses, addr, data) {
-            return signalled;
-        }
-    }
-    ask_from(first, bus, buses, access, data)
+    // The first device mostly takes the write: that much is worth having inline.
+    let ring_full = match bus.devices().get(first) {
+        Some(Device::Ioeventfd(fd)) => match signal(fd, buses, addr, data) {
+            Some(signalled) => return signalled,
+            None => false,
+        },
+        Some(Device::Zone(zone)) => match coalesce(zone, buses, access, data) {
+            Zoned::Stored => return BusWrite::Coalesced,
+            refused => refused == Zoned::RingFull,
+        },
+        None => false,
+    };
+    ask_after(first, ring_full, bus, buses, access, data)
 }
 
+/// The devices behind one that refused; `ring_full` says whether that was for want of room.
 #[inline(never)]
-fn ask_from(first: usize, bus: &Bus, buses: &Buses, access: BusRange, data: &[u8]) -> BusWrite {
-    let (addr, mut ring_full, mut asked) = (access.addr, false, Some(first));
-    while let Some(index) = asked {
+fn ask_after(refused: usize, mut ring_full: bool, bus: &Bus, buses: &Buses, access: BusRange, data: &[u8]) -> BusWrite {
+    let mut last = refused;
+    while let Some(index) = bus.after(last, access) {
         match &bus.devices()[index] {
             Device::Ioeventfd(fd) => {
-                if let Some(signalled) = signal(fd, buses, addr, data) {
+                if let Some(signalled) = signal(fd, buses, access.addr, data) {
                     return signalled;
                 }
             }
-            // An entry has 8 bytes; KVM splits wider accesses before they come here.
-            Device::Zone(zone) if data.len() <= 8 && zone.contains(addr, access.bytes()) => {
-                match buses.ring.push(addr, zone.pio, data) {
-                    Ok(()) => return BusWrite::Coalesced,
-                    Err(RingFull) => ring_full = true,
-                }
-            }
-            Device::Zone(_) => {}
+            Device::Zone(zone) => match coalesce(zone, buses, access, data) {
+                Zoned::Stored => return BusWrite::Coalesced,
+                refused => ring_full |= refused == Zoned::RingFull,
+            },
         }
-        asked = bus.after(index, access);
+        last = index;
     }
     BusWrite::Unhandled { ring_full }
+}
+
+/// What a zone did with a write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Zoned {
+    Stored,
+    RingFull,
+    /// The write is not wholly inside, or longer than an entry.
+    Outside,
+}
+
+/// `coalesced_mmio_write`. A call of its own, which leaves the way of an ioeventfd short.
+#[inline(never)]
+fn coalesce(zone: &CoalescedZone, buses: &Buses, access: BusRange, data: &[u8]) -> Zoned {
+    // An entry has 8 bytes; KVM splits wider accesses before they come here.
+    if data.len() > 8 || !zone.contains(access.addr, access.bytes()) {
+        return Zoned::Outside;
+    }
+    match buses.ring.push(access.addr, zone.pio, data) {
+        Ok(()) => Zoned::Stored,
+        Err(RingFull) => Zoned::RingFull,
+    }
 }
 
 #[inline]
