@@ -203,9 +203,6 @@ impl RunResult {
         let (drained, count) = core.coalesced.as_ref().map_or_else(Default::default, Coalesced::total);
         let told = stats_told(&core.stats) + count;
         result.told_ns = (told > 0).then(|| (core.told + drained).ns() / told as f64);
-        if let Some(DrainDelay { waiting: waiting @ 1.., .. }) = result.drain_delay_ns {
-            result.notes.push(format!("{waiting} coalesced doorbells were still in the ring when the guest ended"));
-        }
         result
     }
 
