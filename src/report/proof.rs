@@ -79,7 +79,7 @@ fn comparison_rows(comparison: &Comparison) -> Vec<Row> {
         rows.push(Row::new(&subject, "simulated", figure.simulated, &comparison.unit, figure.standing.name()));
         rows.push(Row::new(&subject, "error", figure.error_percent, "%", figure.standing.name()));
     }
-    rows.extend(comparison.runs.iter().flat_map(super::run::rows));
+    rows.extend(super::run::rows(&comparison.runs));
     rows
 }
 

@@ -14,6 +14,7 @@ use crate::machine::{Extra, Prices, SimTime};
 use crate::workload::guest::Touch;
 
 use super::SimError;
+use super::coalesced::Coalesced;
 use super::events::Events;
 use super::setup::Setup;
 use super::stats::Stats;
@@ -135,11 +136,10 @@ pub(super) struct Core {
     store: Touch,
     /// Devices whose doorbells the last drain found, and when it was.
     drained: Vec<(u32, SimTime)>,
-    /// Doorbells in the coalesced ring, by time of their write, oldest first.
-    waiting: VecDeque<SimTime>,
-    /// Time that coalesced doorbells waited, and how many.
-    pub drain_delay: SimTime,
-    pub drained_count: u64,
+    /// Doorbells in the coalesced ring, if doorbells are coalesced.
+    pub coalesced: Option<Coalesced>,
+    /// Time from the stores of the other doorbells until their back ends were told, all together.
+    pub told: SimTime,
 }
 
 /// Events between two reports of progress, and two looks at the clock.
@@ -169,9 +169,8 @@ impl Core {
             events: Events::default(),
             store,
             drained: Vec::new(),
-            waiting: VecDeque::new(),
-            drain_delay: SimTime::default(),
-            drained_count: 0,
+            coalesced: setup.poll_every().map(|_| Coalesced::new()).transpose()?,
+            told: SimTime::default(),
             setup,
             ram,
         })
@@ -207,38 +206,38 @@ impl Core {
         let record = self.store.perform(&self.vm, &mut cpu.vcpu, ea, u64::from(value));
         let price = self.stats.add(ea, &record, &self.prices);
         let (signal, end) = (start + price.signal, start + price.total);
-        match record.outcome {
-            Outcome::Kernel { handler: Handler::FastMmio(_) | Handler::Eventfd(_), .. } => Ok((Some(signal), end)),
-            Outcome::Kernel { handler: Handler::Coalesced, .. } => {
-                self.waiting.push_back(start);
+        match (record.outcome, &mut self.coalesced) {
+            (Outcome::Kernel { handler: Handler::FastMmio(_) | Handler::Eventfd(_), .. }, _) => {
+                self.told += price.signal;
+                Ok((Some(signal), end))
+            }
+            (Outcome::Kernel { handler: Handler::Coalesced, .. }, Some(ring)) => {
+                ring.written(start);
                 Ok((None, end))
             }
-            Outcome::Exit(_) => {
+            (Outcome::Exit(_), _) => {
                 let device_time = self.prices.around(Extra::UserDevice);
+                self.told += price.signal + device_time;
                 self.drain(signal)?;
                 Ok((Some(signal + device_time), end + device_time))
             }
-            outcome => Err(SimError::Doorbell { ea, device, outcome }),
+            (outcome, _) => Err(SimError::Doorbell { ea, device, outcome }),
         }
     }
 
     /// Empties the coalesced ring at `at`, as a VMM does before it handles an exit.
     fn drain(&mut self, at: SimTime) -> Result<(), SimError> {
-        if self.waiting.is_empty() {
+        let Self { vm, setup, drained, coalesced: Some(ring), .. } = self else { return Ok(()) };
+        if ring.is_empty() {
             return Ok(());
         }
-        let Self { vm, setup, drained, .. } = self;
         let mut stray = None;
         vm.io().ring().drain(|entry| match setup.decode(&entry) {
-            Some((device, _)) => drained.push((device, at)),
-            None => stray = Some(entry.addr),
+            Some((device, _)) if ring.drained(at) => drained.push((device, at)),
+            _ => stray = Some(entry.addr),
         })?;
         if let Some(addr) = stray {
             return Err(SimError::StrayRingEntry { addr });
-        }
-        while let Some(written) = self.waiting.pop_front() {
-            self.drain_delay += at - written;
-            self.drained_count += 1;
         }
         Ok(())
     }

@@ -51,6 +51,8 @@ pub(super) fn collect(scenario: &Scenario, stats: &X86Stats, now: SimTime, told:
         paths,
         jobs: told.jobs,
         exit_stats: stats.exit_stats(),
+        user_device_ns: 0.0,
+        told_ns: None,
         drain_delay_ns: None,
         ram_as_mmio: None,
         notes: told.notes,
