@@ -8,7 +8,7 @@ use crate::machine::{Extra, Kind, Provenance, SimTime};
 use super::engine::Core;
 use super::scenario::{Scenario, Workload};
 use super::stats::{Outcomes, Stats};
-use super::x86::ExitStat;
+use super::x86::{ConfigStats, ExitStat};
 
 /// The figure a benchmark prints.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -122,7 +122,7 @@ pub struct RunResult {
     pub machine: String,
     /// Its kind.
     pub kind: Kind,
-    /// What sets this run apart from those beside it: the cache design on POWER, the port mode on x86.
+    /// What sets this run apart from those beside it: the cache design on POWER, the port mode or configuration method on x86.
     pub variant: String,
     /// Kernel preset.
     pub kernel: &'static str,
@@ -182,6 +182,9 @@ pub struct RunResult {
     /// Exits as `perf kvm stat` counts and times them, x86.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub exit_stats: Vec<ExitStat>,
+    /// What PCI configuration accesses took, x86.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config: Option<ConfigStats>,
     /// Mean time a coalesced doorbell waited for its drain, ns.
     pub drain_delay_ns: Option<f64>,
     /// RAM taken for MMIO, if any was.
@@ -256,6 +259,7 @@ impl RunResult {
             paths,
             jobs: Vec::new(),
             exit_stats: Vec::new(),
+            config: None,
             drain_delay_ns: None,
             ram_as_mmio: stats.first_ram_as_mmio.map(|gpa| RamAsMmio { count: stats.ram_as_mmio, first_gpa: gpa.0 }),
             notes: Vec::new(),
@@ -269,7 +273,8 @@ fn around_rows(scenario: &Scenario) -> Vec<AroundRow> {
     let costs: &[Extra] = match scenario.workload {
         Workload::Fio(_) => &[BlockSubmit, BackendWake, NullBlock, Interrupt, BlockComplete],
         Workload::Netperf(_) => &[NetSend, NetByte, BackendWake, NetEcho, Interrupt, NetReceive],
-        Workload::Doorbells(_) | Workload::Sequence(_) | Workload::Pio(_) | Workload::Rtc(_) => &[],
+        Workload::Doorbells(_) | Workload::Sequence(_) => &[],
+        Workload::Pio(_) | Workload::Rtc(_) | Workload::Pci(_) => &[],
     };
     let row = |extra: &Extra| {
         let cost = scenario.machine.around.get(extra.name())?;

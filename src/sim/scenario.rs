@@ -10,9 +10,11 @@ use serde::Deserialize;
 use crate::addr::{KernelBehaviour, Preset, SwitchError};
 use crate::device::NotifyLayout;
 use crate::kvm_hv::{CacheDesign, CacheError};
+use crate::io::pci::MAX_VIRTIO_FUNCTIONS;
 use crate::machine::{FileError, Kind, Machine, read_text};
 use crate::workload::fio::{FioError, JobFile, Plan};
 use crate::workload::netperf::{NetperfError, TcpRr};
+use crate::workload::pci_config::PciConfig;
 use crate::workload::ports::{PioStream, PortMode};
 use crate::workload::rtc_tick::RtcTick;
 use crate::workload::sequence::{Sequence, SequenceError};
@@ -31,6 +33,9 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("key31-page-out", include_str!("../../models/scenarios/key31-page-out.toml")),
     ("pio-timeline", include_str!("../../models/scenarios/pio-timeline.toml")),
     ("rtc-tick", include_str!("../../models/scenarios/rtc-tick.toml")),
+    ("pci-scan", include_str!("../../models/scenarios/pci-scan.toml")),
+    ("pci-raw-read", include_str!("../../models/scenarios/pci-raw-read.toml")),
+    ("pci-boot", include_str!("../../models/scenarios/pci-boot.toml")),
 ];
 
 /// Workload files shipped with the crate, which scenarios name: file name and text.
@@ -154,6 +159,8 @@ pub enum Workload {
     Pio(PioStream),
     /// The RTC as system tick, x86.
     Rtc(RtcTick),
+    /// PCI configuration, x86.
+    Pci(PciConfig),
 }
 
 impl Workload {
@@ -167,6 +174,7 @@ impl Workload {
             Self::Sequence(_) => "sequence",
             Self::Pio(_) => "pio",
             Self::Rtc(_) => "rtc",
+            Self::Pci(_) => "pci",
         }
     }
 
@@ -175,7 +183,7 @@ impl Workload {
     pub const fn machine_kind(&self) -> Kind {
         match self {
             Self::Fio(_) | Self::Netperf(_) | Self::Doorbells(_) | Self::Sequence(_) => Kind::Book3sHv,
-            Self::Pio(_) | Self::Rtc(_) => Kind::X86,
+            Self::Pio(_) | Self::Rtc(_) | Self::Pci(_) => Kind::X86,
         }
     }
 }
@@ -206,7 +214,7 @@ pub struct Scenario {
     pub cache: CacheDesign,
     /// vCPUs, 1 to 1024.
     pub vcpus: u32,
-    /// Devices, 1 to 1024.
+    /// Devices, 1 to 1024; of a PCI workload its virtio functions, 1 to 248.
     pub devices: u32,
     /// Doorbell layout.
     pub layout: NotifyLayout,
@@ -255,11 +263,17 @@ impl Scenario {
     }
 
     /// The runs that `hvmmio run` sets side by side: on POWER the cache design without and with the cache (unless `baseline`
-    /// is [`Baseline::Without`]), on x86 one a port mode.
+    /// is [`Baseline::Without`]), on x86 one a port mode or configuration method.
     #[must_use]
     pub fn variants(&self, baseline: Baseline) -> Vec<Self> {
         match self.workload.machine_kind() {
-            Kind::X86 => self.modes.iter().map(|mode| Self { mode: *mode, ..self.clone() }).collect(),
+            Kind::X86 => match &self.workload {
+                Workload::Pci(config) => {
+                    let by = |method: &_| Workload::Pci(PciConfig { method: *method, ..config.clone() });
+                    config.methods.iter().map(|method| Self { workload: by(method), ..self.clone() }).collect()
+                }
+                _ => self.modes.iter().map(|mode| Self { mode: *mode, ..self.clone() }).collect(),
+            },
             Kind::Book3sHv => {
                 // A sequence's labels are those of the cache it was recorded with: without one they would all disagree.
                 let alone = self.cache.is_off() || matches!(self.workload, Workload::Sequence(_));
@@ -267,6 +281,15 @@ impl Scenario {
                 let before = (baseline == Baseline::With && !alone).then_some(off);
                 before.into_iter().chain([self.clone()]).collect()
             }
+        }
+    }
+
+    /// How accesses are made and handled in a run, x86: the configuration method of a PCI workload, else the port mode.
+    #[must_use]
+    pub const fn way(&self) -> &'static str {
+        match &self.workload {
+            Workload::Pci(config) => config.method.name(),
+            _ => self.mode.name(),
         }
     }
 
@@ -282,9 +305,13 @@ impl Scenario {
     /// Sets the number of devices.
     ///
     /// # Errors
-    /// 0, or more than 1024.
+    /// 0, or more than 1024 (of a PCI workload, 248: [`MAX_VIRTIO_FUNCTIONS`]).
     pub fn set_devices(&mut self, devices: u64) -> Result<(), ScenarioError> {
-        self.devices = in_range("devices", devices, MAX_DEVICES)?;
+        let most = match self.workload {
+            Workload::Pci(_) => u64::from(MAX_VIRTIO_FUNCTIONS),
+            _ => MAX_DEVICES,
+        };
+        self.devices = in_range("devices", devices, most)?;
         Ok(())
     }
 }
