@@ -56,7 +56,7 @@ pub(super) fn heading(run: &RunResult) -> String {
 }
 
 /// One column a run.
-fn overview(runs: &[RunResult]) -> comfy_table::Table {
+pub(super) fn overview(runs: &[RunResult]) -> comfy_table::Table {
     let mut header = vec!["simulated"];
     header.extend(runs.iter().map(|run| run.variant.as_str()));
     let mut table = figures(&header);

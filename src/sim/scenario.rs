@@ -9,8 +9,8 @@ use serde::Deserialize;
 
 use crate::addr::{KernelBehaviour, Preset, SwitchError};
 use crate::device::NotifyLayout;
-use crate::kvm_hv::{CacheDesign, CacheError};
 use crate::io::pci::MAX_VIRTIO_FUNCTIONS;
+use crate::kvm_hv::{CacheDesign, CacheError};
 use crate::machine::{FileError, Kind, Machine, read_text};
 use crate::workload::fio::{FioError, JobFile, Plan};
 use crate::workload::netperf::{NetperfError, TcpRr};

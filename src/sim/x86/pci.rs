@@ -85,7 +85,8 @@ pub(super) fn run(
     progress: &mut dyn FnMut(f64),
 ) -> Result<(Guest, Told), SimError> {
     let mut setup = Setup::new(scenario, config)?;
-    let mut performer = Performer { guest: &mut setup.guest, stats: ConfigStats::default(), address_exits: 0, failed: None };
+    let mut performer =
+        Performer { guest: &mut setup.guest, stats: ConfigStats::default(), address_exits: 0, failed: None };
     let ways = (setup.window, setup.methods);
     let (counts, unit) = match config.task {
         PciTask::Scan => (performer.scan(ways, functions(scenario), config.attachment)?, "config accesses/s"),
