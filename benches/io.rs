@@ -1,8 +1,8 @@
 //! Cases of the rooms `io` and `device`, each beside a reference loop:
 //!
 //! - io: a whole MMIO write that signals an ioeventfd, among 1, 64 and 1,024 of them; the same by address
-//!   alone on the fast bus; one stored in the coalesced ring (with its share of the drain); one that no
-//!   device takes.
+//!   alone on the fast bus; one that no device takes.
+//! - coalesced: a stream of 10 M doorbells through bus, ring and drain on one core.
 //! - device: one block request from submit to reap; one network frame with its answer.
 //!
 //! `cargo bench --bench io`
@@ -11,12 +11,12 @@ use std::hint::black_box;
 
 use std::sync::Arc;
 
-use criterion::{BatchSize, Criterion};
+use criterion::{Criterion, Throughput};
 use hvmmio::addr::{GuestPhysAddr, KernelBehaviour};
 use hvmmio::device::{
     BlkDriver, BlkKind, BlkLayout, GuestRam, NetDriver, NetEcho, NetLayout, NetQueue, NullBlock, Sides,
 };
-use hvmmio::io::{CoalescedZone, HostPage, IoBus, IoSpace, Ioeventfd};
+use hvmmio::io::{BusWrite, CoalescedZone, HostPage, IoBus, IoReader, IoSpace, Ioeventfd};
 
 mod common;
 
@@ -61,31 +61,65 @@ fn io(criterion: &mut Criterion) {
         });
     }
 
-    let space = IoSpace::new(HostPage::Kib64, KernelBehaviour::default());
-    space.register_zone(CoalescedZone { addr: 0x1000, size: 0x1000, pio: 0 }).unwrap();
-    let mut vcpu = space.reader();
-    group.bench_function("mmio_write coalesced, 2,000 of them", |bencher| {
-        bencher.iter_batched(
-            || space.ring().drain(|_| ()).unwrap(),
-            |_| {
-                for _ in 0..2000 {
-                    black_box(vcpu.mmio_write(black_box(0x1008), black_box(&[1, 2, 3, 4])));
-                }
-            },
-            BatchSize::PerIteration,
-        );
-    });
-    group.bench_function("mmio_write coalesced and drained at once", |bencher| {
-        bencher.iter(|| {
-            black_box(vcpu.mmio_write(black_box(0x1008), black_box(&[1, 2, 3, 4])));
-            space.ring().drain(|entry| {
-                black_box(entry);
-            })
-        });
-    });
     group.bench_function("mmio_write that no device takes", |bencher| {
+        let space = IoSpace::new(HostPage::Kib64, KernelBehaviour::default());
+        space.register_zone(CoalescedZone { addr: 0x1000, size: 0x1000, pio: 0 }).unwrap();
+        let mut vcpu = space.reader();
         bencher.iter(|| vcpu.mmio_write(black_box(0x9000), black_box(&[1, 2, 3, 4])));
     });
+    group.finish();
+}
+
+/// Writes of one stream; criterion shows writes a second.
+const STREAM: u64 = 10_000_000;
+
+/// A zone over 64 doorbell pages, as a guest with 64 modern devices would have them.
+const DOORBELLS: u64 = 64;
+
+/// When a consumer empties the ring.
+#[derive(Clone, Copy)]
+enum Drained {
+    /// When a write found it full and exits: as late as can be.
+    WhenFull,
+    /// After so many writes, as a VMM that polls or exits for other reasons would.
+    Every(u32),
+}
+
+/// The whole stream through bus, ring and drain. Every write is seen by the consumer, who adds up what was written.
+fn stream(space: &IoSpace, vcpu: &mut IoReader, drained: Drained) -> u64 {
+    let (mut sum, mut since) = (0u64, 0);
+    let mut drain = || space.ring().drain(|entry| sum += u64::from(entry.data()[0]) + entry.addr).unwrap();
+    for i in 0..STREAM {
+        let (gpa, data) = (0x1_0000 + 0x1000 * (i % DOORBELLS), [1, 0]);
+        since += 1;
+        if let Drained::Every(batch) = drained {
+            if since == batch {
+                drain();
+                since = 0;
+            }
+        }
+        while black_box(vcpu.mmio_write(black_box(gpa), black_box(&data))) != BusWrite::Coalesced {
+            drain();
+        }
+    }
+    drain();
+    sum
+}
+
+fn coalesced(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("coalesced");
+    common::reference(&mut group);
+    group.throughput(Throughput::Elements(STREAM)).sample_size(10);
+    for (page, name) in [(HostPage::Kib4, "4 KiB"), (HostPage::Kib64, "64 KiB")] {
+        for (drained, when) in [(Drained::WhenFull, "when full"), (Drained::Every(32), "every 32 writes")] {
+            let space = IoSpace::new(page, KernelBehaviour::default());
+            space.register_zone(CoalescedZone { addr: 0x1_0000, size: 0x1000 * 64, pio: 0 }).unwrap();
+            let mut vcpu = space.reader();
+            group.bench_function(format!("10 M doorbells, {name} ring, drained {when}"), |bencher| {
+                bencher.iter(|| stream(&space, &mut vcpu, drained));
+            });
+        }
+    }
     group.finish();
 }
 
@@ -143,6 +177,7 @@ fn device(criterion: &mut Criterion) {
 fn main() {
     let mut criterion = Criterion::default().configure_from_args();
     io(&mut criterion);
+    coalesced(&mut criterion);
     device(&mut criterion);
     criterion.final_summary();
 }

@@ -7,8 +7,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use common::{PAGE, World, mmio_ea, mmio_gpa};
-use hvmmio::addr::EffectiveAddr;
-use hvmmio::io::{IoBus, Ioeventfd};
+use hvmmio::addr::{CoalescedRoom, EffectiveAddr, KernelBehaviour};
+use hvmmio::io::{BusWrite, CoalescedZone, HostPage, IoBus, IoSpace, Ioeventfd};
 use hvmmio::kvm_hv::{CacheDesign, Outcome, PolicyKind, VcpuConfig};
 
 thread_local! {
@@ -133,4 +133,28 @@ fn no_ram_access_allocates_mapped_or_paged_out() {
         }
     });
     assert_eq!(counted, 0);
+}
+
+#[test]
+fn a_million_coalesced_doorbells_through_bus_ring_and_drain_allocate_nothing() {
+    for page in [HostPage::Kib4, HostPage::Kib64] {
+        for room in [CoalescedRoom::Fixed, CoalescedRoom::Legacy] {
+            let io = IoSpace::new(page, KernelBehaviour { coalesced_room: room, ..KernelBehaviour::default() });
+            io.register_zone(CoalescedZone { addr: 0x1_0000, size: 0x4_0000, pio: 0 }).unwrap();
+            let mut vcpu = io.reader();
+            let (mut written, mut drained) = (0u64, 0);
+            let mut stream = |writes: u64| {
+                for i in 0..writes {
+                    while vcpu.mmio_write(0x1_0000 + 0x1000 * (i % 64), &[0; 2]) != BusWrite::Coalesced {
+                        drained += u64::from(io.ring().drain(|entry| assert_eq!(entry.data(), [0; 2])).unwrap());
+                    }
+                    written += 1;
+                }
+                drained += u64::from(io.ring().drain(|_| ()).unwrap());
+            };
+            stream(1);
+            assert_eq!(allocations(|| stream(1_000_000)), 0, "{page:?} {room:?}");
+            assert_eq!((written, drained), (1_000_001, 1_000_001));
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! The project's cases for ioeventfd, each test named after its case.
 
-use hvmmio::addr::{KernelBehaviour, ZoneLookup};
+use hvmmio::addr::{GuestPhysAddr, KernelBehaviour, ZoneLookup};
+use hvmmio::device::NotifyLayout;
 use hvmmio::io::{BusWrite, CoalescedZone, EventfdId, HostPage, IoBus, IoError, IoSpace, Ioeventfd};
 
 const EXIT: BusWrite = BusWrite::Unhandled { ring_full: false };
@@ -40,6 +41,20 @@ fn evfd_length_must_match_exactly_unless_it_is_zero() {
     assert_eq!(refused, Err(IoError::DatamatchWithoutLength { addr: 0x3000 }));
     assert_eq!(io.assign(eventfd(u64::MAX, 1, None, two.id())).unwrap_err().errno(), "EINVAL");
     assert_eq!(io.assign(eventfd(0x3000, 1, None, EventfdId(9))).unwrap_err().errno(), "EBADF");
+}
+
+#[test]
+fn evfd_length_a_doorbell_written_too_wide_exits_and_its_device_is_found_there() {
+    for layout in NotifyLayout::ALL {
+        let io = space();
+        let fd = io.create_eventfd();
+        let doorbell = layout.doorbell(3, 1).unwrap();
+        io.assign(eventfd(doorbell.gpa.0, 2, None, fd.id())).unwrap();
+        assert_eq!(io.reader().mmio_write(doorbell.gpa.0, &u32::from(doorbell.value).to_le_bytes()), EXIT);
+        // What the VMM has of the exit is address and value: enough to kick the device itself.
+        assert_eq!(layout.decode(GuestPhysAddr(doorbell.gpa.0), doorbell.value), Some((3, 1)));
+        assert_eq!(fd.count(), 0);
+    }
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub(super) struct Args {
     guest: GuestArgs,
     #[command(flatten)]
     kernel: KernelArgs,
-    /// Run the cache design asked for only, not also without a cache
+    /// Run what was asked for only, not also without a cache (coalesced doorbells: by exit and by ioeventfd)
     #[arg(long)]
     no_baseline: bool,
     /// How port accesses are handled, x86: regs-every-exit, regs-when-needed, in-kernel or coalesced; may be given again

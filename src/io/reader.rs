@@ -126,28 +126,24 @@ impl IoAccess<'_> {
     #[inline(always)]
     fn write(&mut self, bus: &Bus, addr: u64, data: &[u8]) -> BusWrite {
         let access = BusRange::new(addr, u32::try_from(data.len()).unwrap_or(u32::MAX));
-        let Some(first) = bus.remembered(access) else { return self.search(bus, access, data) };
-        match first.signals {
-            Some(fd) if first.datamatch.is_none_or(|wanted| wanted == value_of(data)) => self.signal(fd),
-            _ => self.ask_from(Some(first.at), bus, access, data),
+        let first = bus.remembered(access);
+        match first.and_then(|first| first.signals.map(|fd| (fd, first.datamatch))) {
+            Some((fd, datamatch)) if datamatch.is_none_or(|wanted| wanted == value_of(data)) => self.signal(fd),
+            _ => self.ask(first.map(|first| first.at), bus, access, data),
         }
     }
 
+    /// Asks the device at `first` and those behind it; without it, the search says which is first.
     #[inline(never)]
-    fn search(&mut self, bus: &Bus, access: BusRange, data: &[u8]) -> BusWrite {
-        self.ask_from(bus.search(access), bus, access, data)
-    }
-
-    #[inline(never)]
-    fn ask_from(&mut self, first: Option<usize>, bus: &Bus, access: BusRange, data: &[u8]) -> BusWrite {
-        let (addr, mut ring_full, mut asked) = (access.addr, false, first);
+    fn ask(&mut self, first: Option<usize>, bus: &Bus, access: BusRange, data: &[u8]) -> BusWrite {
+        let (mut ring_full, mut asked) = (false, first.or_else(|| bus.search(access)));
         while let Some(index) = asked {
             match &bus.devices()[index] {
-                Device::Ioeventfd(fd) if fd.matches(addr, data) => return self.signal(fd.fd),
+                Device::Ioeventfd(fd) if fd.matches(access.addr, data) => return self.signal(fd.fd),
                 Device::Ioeventfd(_) => {}
                 // An entry has 8 bytes; KVM splits wider accesses before they come here.
-                Device::Zone(zone) if data.len() <= 8 && zone.contains(addr, access.bytes()) => {
-                    match self.buses.ring.push(addr, zone.pio, data) {
+                Device::Zone(zone) if data.len() <= 8 && zone.contains(access.addr, access.bytes()) => {
+                    match self.buses.ring.push(access.addr, zone.pio, data) {
                         Ok(()) => return BusWrite::Coalesced,
                         Err(RingFull) => ring_full = true,
                     }

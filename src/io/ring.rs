@@ -5,14 +5,15 @@
 //! the page is trusted: the other side can make this side lose entries or report an error, nothing else
 //! (CVE-2019-14821 was an unchecked `last` on the producer's side).
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+mod lock;
+mod page;
 
-use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::addr::CoalescedRoom;
 
-/// Words of an entry: address; length and pio flag; data.
-const ENTRY_WORDS: usize = 3;
+use lock::RingLock;
+pub use page::{RingPage, SharedWord};
 
 /// Host page size, which decides how many entries the ring has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -93,13 +94,10 @@ pub enum RingError {
 /// The ring. Producers (vCPUs) call [`Self::push`], one consumer calls [`Self::drain`].
 #[derive(Debug)]
 pub struct Ring {
-    page: HostPage,
-    room: CoalescedRoom,
-    first: AtomicU32,
-    last: AtomicU32,
-    words: Box<[AtomicU64]>,
+    host_page: HostPage,
+    shared: RingPage,
     /// Serialises producers, as `kvm->ring_lock` does. Innermost: nothing is locked under it.
-    ring_lock: Mutex<()>,
+    ring_lock: RingLock,
     draining: AtomicBool,
 }
 
@@ -107,56 +105,64 @@ impl Ring {
     /// An empty ring of one host page.
     #[must_use]
     pub fn new(page: HostPage, room: CoalescedRoom) -> Self {
-        let words = (0..page.ring_slots() as usize * ENTRY_WORDS).map(|_| AtomicU64::new(0)).collect();
-        let (first, last) = (AtomicU32::new(0), AtomicU32::new(0));
-        Self { page, room, first, last, words, ring_lock: Mutex::new(()), draining: AtomicBool::new(false) }
+        Self::over(page, RingPage::new(page.ring_slots(), room))
+    }
+
+    const fn over(host_page: HostPage, shared: RingPage) -> Self {
+        Self { host_page, shared, ring_lock: RingLock::new(), draining: AtomicBool::new(false) }
     }
 
     /// Host page size the ring was made for.
     #[must_use]
     pub const fn page(&self) -> HostPage {
-        self.page
+        self.host_page
     }
 
     /// How room is counted.
     #[must_use]
     pub const fn room(&self) -> CoalescedRoom {
-        self.room
+        self.shared.room()
     }
 
     /// Slots, one of which always stays free.
     #[must_use]
     pub const fn slots(&self) -> u32 {
-        self.page.ring_slots()
+        self.shared.slots()
     }
 
     /// Index of the oldest entry, as the page holds it.
     #[must_use]
     pub fn first(&self) -> u32 {
-        self.first.load(Ordering::Acquire)
+        self.shared.first()
     }
 
     /// Index of the next free slot, as the page holds it.
     #[must_use]
     pub fn last(&self) -> u32 {
-        self.last.load(Ordering::Acquire)
+        self.shared.last()
     }
 
     /// Writes `first` as the consumer's side of the page may, with any value.
     pub fn write_first(&self, value: u32) {
-        self.first.store(value, Ordering::Release);
+        self.shared.write_first(value);
     }
 
     /// Writes `last` as the other side of the page may, with any value.
     pub fn write_last(&self, value: u32) {
-        self.last.store(value, Ordering::Release);
+        self.shared.write_last(value);
     }
 
     /// Writes one word of the entries as the other side of the page may; words outside are ignored.
     pub fn write_word(&self, word: usize, value: u64) {
-        if let Some(place) = self.words.get(word) {
+        if let Some(place) = self.shared.word(word) {
             place.store(value, Ordering::Relaxed);
         }
+    }
+
+    /// Reads one word of the entries, as [`RingPage::word`] numbers them; `None` is outside.
+    #[must_use]
+    pub fn read_word(&self, word: usize) -> Option<u64> {
+        self.shared.word(word).map(|place| place.load(Ordering::Relaxed))
     }
 
     /// Stores a write of `data` (at most 8 bytes) at `addr` (`coalesced_mmio_write`).
@@ -165,42 +171,8 @@ impl Ring {
     /// [`RingFull`] if there is no room, or if the page's `last` is outside the ring: nothing is stored then.
     #[inline]
     pub fn push(&self, addr: u64, pio: u32, data: &[u8]) -> Result<(), RingFull> {
-        let Ok(len @ 0..=8) = u32::try_from(data.len()) else { return Err(RingFull) };
-        let value = super::ioeventfd::value_of(data);
-        let producer = self.ring_lock.lock();
-        let last = self.last.load(Ordering::Relaxed);
-        if !self.has_room(last) {
-            return Err(RingFull);
-        }
-        let at = last as usize * ENTRY_WORDS;
-        let Some([address, kind, bytes]) = self.words.get(at..at + ENTRY_WORDS) else { return Err(RingFull) };
-        address.store(addr, Ordering::Relaxed);
-        kind.store(u64::from(len) | u64::from(pio) << 32, Ordering::Relaxed);
-        // The kernel copies `len` bytes and leaves the rest of the slot as it was.
-        let stale = bytes.load(Ordering::Relaxed) & !fresh_mask(len);
-        bytes.store(value | stale, Ordering::Relaxed);
-        self.last.store(self.following(last), Ordering::Release);
-        drop(producer);
-        Ok(())
-    }
-
-    /// `coalesced_mmio_has_room`, and the check that `last` is inside.
-    #[inline]
-    fn has_room(&self, last: u32) -> bool {
-        if last >= self.slots() {
-            return false;
-        }
-        let first = self.first.load(Ordering::Acquire);
-        match self.room {
-            CoalescedRoom::Fixed => self.following(last) != first,
-            CoalescedRoom::Legacy => first.wrapping_sub(last).wrapping_sub(1) % self.slots() != 0,
-        }
-    }
-
-    /// `(index + 1) % N` for an index inside the ring.
-    #[inline]
-    const fn following(&self, index: u32) -> u32 {
-        if index + 1 == self.slots() { 0 } else { index + 1 }
+        let _producer = self.ring_lock.lock();
+        self.shared.store(addr, pio, data)
     }
 
     /// Hands every waiting entry to `take`, oldest first, and returns how many there were.
@@ -213,7 +185,8 @@ impl Ring {
     /// [`RingError`] if the page holds an index outside the ring or an entry longer than 8 bytes. Entries
     /// before it have been taken; nothing outside the ring was read.
     pub fn drain(&self, mut take: impl FnMut(Entry)) -> Result<u32, RingError> {
-        if self.first.load(Ordering::Relaxed) == self.last.load(Ordering::Acquire) && self.first() < self.slots() {
+        let first = self.first();
+        if first == self.last() && first < self.slots() {
             return Ok(0);
         }
         if self.draining.swap(true, Ordering::Acquire) {
@@ -221,36 +194,10 @@ impl Ring {
         }
         let _end = EndOfDrain(&self.draining);
         for taken in 0..self.slots() {
-            let (first, last) = self.checked_indices()?;
-            if first == last {
-                return Ok(taken);
-            }
-            let entry = self.entry(first)?;
-            // Freed before it is handed over: a slot is the producers' again as soon as it was copied.
-            self.first.store(self.following(first), Ordering::Release);
+            let Some(entry) = self.shared.take()? else { return Ok(taken) };
             take(entry);
         }
         Ok(self.slots())
-    }
-
-    fn checked_indices(&self) -> Result<(u32, u32), RingError> {
-        let (first, last, slots) = (self.first(), self.last(), self.slots());
-        for (which, value) in [("first", first), ("last", last)] {
-            if value >= slots {
-                return Err(RingError::Index { which, value, slots });
-            }
-        }
-        Ok((first, last))
-    }
-
-    fn entry(&self, slot: u32) -> Result<Entry, RingError> {
-        let at = slot as usize * ENTRY_WORDS;
-        let word = |offset| self.words.get(at + offset).map_or(0, |word: &AtomicU64| word.load(Ordering::Relaxed));
-        let kind = word(1);
-        let [len, pio] = [kind & 0xffff_ffff, kind >> 32].map(|half| u32::try_from(half).unwrap_or(u32::MAX));
-        let Ok(short @ 0..=8) = u8::try_from(len) else { return Err(RingError::Length { slot, len }) };
-        let data = (word(2) & fresh_mask(len)).to_le_bytes();
-        Ok(Entry { addr: word(0), pio, len: short, data })
     }
 
     /// The waiting entries, oldest first, without taking them.
@@ -258,27 +205,15 @@ impl Ring {
     /// # Errors
     /// As [`Self::drain`].
     pub fn waiting(&self) -> Result<Vec<Entry>, RingError> {
-        let (mut slot, last) = self.checked_indices()?;
-        let mut entries = Vec::new();
-        while slot != last {
-            entries.push(self.entry(slot)?);
-            slot = self.following(slot);
-        }
-        Ok(entries)
+        self.shared.waiting()
     }
 }
 
 /// A ring of its own with the same contents.
 impl Clone for Ring {
     fn clone(&self) -> Self {
-        let copy = Self::new(self.page, self.room);
         let _producer = self.ring_lock.lock();
-        copy.write_first(self.first());
-        copy.write_last(self.last());
-        for (to, from) in copy.words.iter().zip(&self.words) {
-            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
-        }
-        copy
+        Self::over(self.host_page, self.shared.clone())
     }
 }
 
@@ -288,15 +223,5 @@ struct EndOfDrain<'a>(&'a AtomicBool);
 impl Drop for EndOfDrain<'_> {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
-    }
-}
-
-/// The bits of the data word that `len` (0 to 8) bytes cover.
-#[inline]
-const fn fresh_mask(len: u32) -> u64 {
-    match len {
-        0 => 0,
-        1..8 => (1 << (8 * len)) - 1,
-        _ => u64::MAX,
     }
 }

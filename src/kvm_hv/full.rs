@@ -79,7 +79,12 @@ impl Vcpu {
                 }
             }
         };
-        self.emulate(vm, fault, gpa, insn, cache, stages)
+        // A set of its own, merged once: ORed into the caller's stage by stage it would be written in bytes and read as a
+        // word, which the processor waits for.
+        let mut went = StageSet::EMPTY;
+        let step = self.emulate(vm, fault, gpa, insn, cache, &mut went);
+        stages.merge(went);
+        step
     }
 
     /// The address of a hit, if the generation is still the one its entry is tagged with.

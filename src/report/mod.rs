@@ -8,6 +8,7 @@ mod proof_x86;
 mod run;
 mod sequence;
 mod table;
+mod what_if;
 
 use std::fmt;
 use std::str::FromStr;

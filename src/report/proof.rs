@@ -144,7 +144,7 @@ pub(super) fn comparison_rows(comparison: &Comparison) -> Vec<Row> {
             None => add("difference", figure.simulated - figure.published, &figure.unit, figure.standing.name()),
         }
     }
-    rows.extend(comparison.runs.iter().flat_map(super::run::rows));
+    rows.extend(super::run::rows(&comparison.runs));
     rows
 }
 

@@ -8,6 +8,7 @@ use crate::sim::{ConfigStats, NOISE_ROW, RunResult};
 use super::csv::Row;
 use super::exits::perf_kvm_stat;
 use super::table::figures;
+use super::what_if;
 use super::{Report, grouped, percent, rate};
 
 /// A scenario run with one cache design or several.
@@ -19,8 +20,8 @@ pub struct RunReport {
 
 impl Report for RunReport {
     fn table(&self) -> String {
-        let Some(first) = self.runs.first() else { return String::new() };
-        let mut text = heading(first);
+        let Some(asked) = self.runs.last() else { return String::new() };
+        let mut text = heading(asked);
         text += &format!("{}\n", overview(&self.runs));
         text += &stages(&self.runs);
         text += &exits(&self.runs);
@@ -29,7 +30,7 @@ impl Report for RunReport {
     }
 
     fn rows(&self) -> Vec<Row> {
-        self.runs.iter().flat_map(rows).collect()
+        rows(&self.runs)
     }
 }
 
@@ -55,10 +56,16 @@ pub(super) fn heading(run: &RunResult) -> String {
     )
 }
 
+/// What sets a run apart from those beside it.
+fn label(runs: &[RunResult], run: &RunResult) -> String {
+    if runs.iter().any(|other| other.notify != run.notify) { run.notify.clone() } else { run.variant.clone() }
+}
+
 /// One column a run.
 pub(super) fn overview(runs: &[RunResult]) -> comfy_table::Table {
+    let labels: Vec<_> = runs.iter().map(|run| label(runs, run)).collect();
     let mut header = vec!["simulated"];
-    header.extend(runs.iter().map(|run| run.variant.as_str()));
+    header.extend(labels.iter().map(String::as_str));
     let mut table = figures(&header);
     let mut line = |name: &str, cell: &dyn Fn(&RunResult) -> String| {
         let cells: Vec<_> = runs.iter().map(cell).collect();
@@ -91,11 +98,13 @@ pub(super) fn overview(runs: &[RunResult]) -> comfy_table::Table {
     line("served as RAM", &|run| nonzero(run.outcomes.ram));
     line("reflected to the guest", &|run| nonzero(run.outcomes.reflected));
     line("RAM taken for MMIO", &|run| run.ram_as_mmio.map_or_else(String::new, |ram| grouped(ram.count)));
-    line("mean wait for a drain, ns", &|run| run.drain_delay_ns.map_or_else(String::new, |ns| format!("{ns:.1}")));
     for (name, cell) in CONFIG {
         line(name, &|run| run.config.as_ref().map_or_else(String::new, cell));
     }
     line("ns per access", &|run| format!("{:.1}", run.ns_per_access));
+    for (name, cell) in what_if::LINES {
+        line(name, &|run| runs.last().map_or_else(String::new, |asked| cell(run, asked)));
+    }
     line("virtual time, s", &|run| format!("{:.6}", run.virtual_s));
     for job in 0..runs.iter().map(|run| run.jobs.len()).max().unwrap_or(0).min(SHOWN_JOBS) {
         let name = runs.iter().find_map(|run| run.jobs.get(job)).map_or("", |job| &job.name);
@@ -135,9 +144,9 @@ fn nonzero(count: u64) -> String {
 
 /// Time per stage: an access's mean, run by run.
 pub(super) fn stages(runs: &[RunResult]) -> String {
-    let caches: Vec<_> = runs.iter().map(|run| format!("{}, ns", run.variant)).collect();
+    let labels: Vec<_> = runs.iter().map(|run| format!("{}, ns", label(runs, run))).collect();
     let mut header = vec!["time per access, by stage", "price ns", "price is"];
-    header.extend(caches.iter().map(String::as_str));
+    header.extend(labels.iter().map(String::as_str));
     let mut table = figures(&header);
     let kind = runs.first().map_or(Kind::Book3sHv, |run| run.kind);
     for name in kind.stage_names().into_iter().chain([NOISE_ROW]) {
@@ -194,11 +203,13 @@ fn remarks(runs: &[RunResult]) -> String {
         if let Some(ram) = run.ram_as_mmio {
             text += &format!(
                 "\nWRONG with {}: {} access(es) to RAM taken for MMIO, the first at guest physical address {:#x}\n",
-                run.variant, ram.count, ram.first_gpa
+                label(runs, run),
+                ram.count,
+                ram.first_gpa
             );
         }
         if let Some(failure) = &run.failure {
-            text += &format!("\nFAILED with {}: {failure}\n", run.variant);
+            text += &format!("\nFAILED with {}: {failure}\n", label(runs, run));
         }
     }
     let jobs = runs.iter().map(|run| run.jobs.len()).max().unwrap_or(0);
@@ -217,9 +228,13 @@ fn remarks(runs: &[RunResult]) -> String {
     if text.ends_with('\n') || text.is_empty() { text } else { text + "\n" }
 }
 
-/// A run as CSV rows.
-pub(super) fn rows(run: &RunResult) -> Vec<Row> {
-    let subject = format!("{}, {}", run.scenario, run.variant);
+/// Runs as CSV rows.
+pub(super) fn rows(runs: &[RunResult]) -> Vec<Row> {
+    runs.iter().flat_map(|run| rows_of(run, &label(runs, run))).collect()
+}
+
+fn rows_of(run: &RunResult, label: &str) -> Vec<Row> {
+    let subject = format!("{}, {label}", run.scenario);
     let mut rows = Vec::new();
     let mut count = |quantity: &str, value: u64| rows.push(Row::new(&subject, quantity, value, "", ""));
     count("accesses", run.accesses);
@@ -248,6 +263,7 @@ pub(super) fn rows(run: &RunResult) -> Vec<Row> {
         rows.push(Row::new(&subject, "rate", metric.value, metric.unit, ""));
     }
     rows.push(Row::new(&subject, "time per access", run.ns_per_access, "ns", ""));
+    what_if::rows(run, &subject, &mut rows);
     rows.push(Row::new(&subject, "virtual time", run.virtual_s, "s", ""));
     for row in &run.stages {
         let per_access = row.total_ns / run.accesses.max(1) as f64;

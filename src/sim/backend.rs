@@ -79,10 +79,8 @@ impl<S: Server> Backend<S> {
     /// A request is done: raises the interrupt if one is due, and goes on to the next or to sleep.
     #[inline]
     pub fn finished(&mut self, core: &mut Core, now: SimTime) -> Result<(), SimError> {
-        let work = match self.current.take() {
-            Some(work) => Some(work),
-            None => self.server.pop()?,
-        };
+        // Not `take`: that would read all of a place of which only the tag was just written.
+        let work = if self.current.is_some() { self.current.take() } else { self.server.pop()? };
         if let Some(work) = work {
             // While the handler runs, interrupts are off: it looks again before it ends.
             if self.server.complete(work)? && !self.interrupt_pending {

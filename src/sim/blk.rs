@@ -188,68 +188,63 @@ impl Load for Blk {
     fn thread(&mut self, core: &mut Core, thread: u32, mut now: SimTime) -> Result<Step, SimError> {
         let Self { jobs, queues, .. } = self;
         let job = &mut jobs[index(u64::from(thread))];
-        let mut part = job.part;
         loop {
-            let next = match part {
-                Part::Choose => match job.next(now) {
+            if job.part == Part::Choose {
+                match job.next(now) {
                     Next::Submit => {
-                        part = Part::Submit;
-                        now + core.prices.around(Extra::BlockSubmit)
+                        job.part = Part::Submit;
+                        let next = now + core.prices.around(Extra::BlockSubmit);
+                        if !core.advance(next) {
+                            return Ok(Step::More(next));
+                        }
+                        now = next;
                     }
                     // Nothing more for now: what there is must not wait.
-                    _ if job.has_touched() => {
-                        part = Part::Kick;
-                        continue;
-                    }
+                    _ if job.has_touched() => job.part = Part::Kick,
                     Next::WaitUntil(when) => {
                         core.ready(job.vcpu, Task::Thread(thread), when);
-                        break;
+                        return Ok(Step::Done(now));
                     }
                     Next::WaitForCompletion => {
                         job.wait();
-                        break;
+                        return Ok(Step::Done(now));
                     }
                     Next::Ended => {
                         self.end_job(core, thread, now);
                         return Ok(Step::Done(now));
                     }
-                },
-                Part::Submit => {
-                    part = if queues.submit(thread, &job.building)? {
-                        job.submitted()
-                    } else if job.has_touched() {
-                        Part::KickForRoom
-                    } else {
-                        // Any completion on that device makes room, whosever it is.
-                        queues.devices[index(u64::from(job.building.device))].waiting.push_back(thread);
-                        break;
-                    };
-                    continue;
                 }
-                Part::Kick | Part::KickForRoom => match job.next_touched(part) {
-                    Some(device) => match queues.kick(core, job.vcpu, device, now)? {
-                        Some(end) => end,
-                        None => continue,
-                    },
-                    None => {
-                        part = if part == Part::KickForRoom { Part::Submit } else { Part::Choose };
-                        // Between two batches an interrupt may come in, or another job.
-                        if job.end_batch() && core.has_ready(job.vcpu) {
-                            core.enqueue(job.vcpu, Task::Thread(thread));
-                            break;
-                        }
-                        continue;
-                    }
-                },
-            };
-            if !core.advance(next) {
-                job.part = part;
-                return Ok(Step::More(next));
             }
-            now = next;
+            if job.part == Part::Submit {
+                if queues.submit(thread, &job.building)? {
+                    job.part = job.submitted();
+                } else if job.has_touched() {
+                    job.part = Part::KickForRoom;
+                } else {
+                    // Any completion on that device makes room, whosever it is.
+                    queues.devices[index(u64::from(job.building.device))].waiting.push_back(thread);
+                    return Ok(Step::Done(now));
+                }
+            }
+            if job.part == Part::Choose {
+                continue;
+            }
+            // Rings the devices of the batch, one after another.
+            while let Some(device) = job.next_touched() {
+                if let Some(end) = queues.kick(core, job.vcpu, device, now)? {
+                    if !core.advance(end) {
+                        return Ok(Step::More(end));
+                    }
+                    now = end;
+                }
+            }
+            job.part = if job.part == Part::KickForRoom { Part::Submit } else { Part::Choose };
+            // Between two batches an interrupt may come in, or another job.
+            if job.end_batch() && core.has_ready(job.vcpu) {
+                core.enqueue(job.vcpu, Task::Thread(thread));
+                return Ok(Step::Done(now));
+            }
         }
-        job.part = part;
-        Ok(Step::Done(now))
     }
 
     /// Each request takes a step. The handler ends when it finds no more (`virtblk_done`).

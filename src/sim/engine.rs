@@ -4,6 +4,8 @@
 //! before that, so that nobody sees a request before it is in its queue. Deterministic: events at one time run in the
 //! order they were scheduled.
 
+mod event;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -14,72 +16,13 @@ use crate::machine::{Extra, Prices, SimTime};
 use crate::workload::guest::Touch;
 
 use super::SimError;
+use super::coalesced::Coalesced;
 use super::events::Events;
 use super::setup::Setup;
 use super::stats::Stats;
 
-/// What a vCPU can have to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Task {
-    /// The interrupt handler of a device.
-    Interrupt(u32),
-    /// A guest thread.
-    Thread(u32),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
-    /// A vCPU is free for its next task.
-    Vcpu(u32),
-    /// A task becomes ready on a vCPU.
-    Ready(u32, Task),
-    /// A back end has finished a request.
-    Backend(u32),
-    /// The VMM's thread looks into the coalesced ring.
-    Poll,
-}
-
-/// An [`Event`] as one word. As an enum it is stored in pieces, and reading them back wider makes the processor wait
-/// longer than all else that a pending event costs.
-#[derive(Clone, Copy)]
-struct Code(u64);
-
-impl Code {
-    const fn of(kind: u64, vcpu: u32, number: u32) -> Self {
-        Self(kind << 62 | (vcpu as u64) << 33 | number as u64)
-    }
-}
-
-/// Set in the code of an interrupt that becomes ready, not in that of a thread.
-const INTERRUPT: u64 = 1 << 32;
-
-impl From<Event> for Code {
-    #[inline]
-    fn from(event: Event) -> Self {
-        match event {
-            Event::Vcpu(vcpu) => Self::of(0, vcpu, 0),
-            Event::Ready(vcpu, Task::Thread(thread)) => Self::of(1, vcpu, thread),
-            Event::Ready(vcpu, Task::Interrupt(device)) => Self(Self::of(1, vcpu, device).0 | INTERRUPT),
-            Event::Backend(device) => Self::of(2, 0, device),
-            Event::Poll => Self::of(3, 0, 0),
-        }
-    }
-}
-
-impl From<Code> for Event {
-    #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "each is the field it was put into")]
-    fn from(Code(word): Code) -> Self {
-        let (vcpu, number) = ((word << 2 >> 35) as u32, word as u32);
-        match word >> 62 {
-            0 => Self::Vcpu(vcpu),
-            1 if word & INTERRUPT != 0 => Self::Ready(vcpu, Task::Interrupt(number)),
-            1 => Self::Ready(vcpu, Task::Thread(number)),
-            2 => Self::Backend(number),
-            _ => Self::Poll,
-        }
-    }
-}
+pub(super) use event::Task;
+use event::{Code, Event};
 
 struct Cpu {
     vcpu: Vcpu,
@@ -135,11 +78,10 @@ pub(super) struct Core {
     store: Touch,
     /// Devices whose doorbells the last drain found, and when it was.
     drained: Vec<(u32, SimTime)>,
-    /// Doorbells in the coalesced ring, by time of their write, oldest first.
-    waiting: VecDeque<SimTime>,
-    /// Time that coalesced doorbells waited, and how many.
-    pub drain_delay: SimTime,
-    pub drained_count: u64,
+    /// Doorbells in the coalesced ring, if doorbells are coalesced.
+    pub coalesced: Option<Coalesced>,
+    /// Time from the stores of the other doorbells until their back ends were told, all together.
+    pub told: SimTime,
 }
 
 /// Events between two reports of progress, and two looks at the clock.
@@ -169,9 +111,8 @@ impl Core {
             events: Events::default(),
             store,
             drained: Vec::new(),
-            waiting: VecDeque::new(),
-            drain_delay: SimTime::default(),
-            drained_count: 0,
+            coalesced: setup.poll_every().map(|_| Coalesced::new()).transpose()?,
+            told: SimTime::default(),
             setup,
             ram,
         })
@@ -207,38 +148,38 @@ impl Core {
         let record = self.store.perform(&self.vm, &mut cpu.vcpu, ea, u64::from(value));
         let price = self.stats.add(ea, &record, &self.prices);
         let (signal, end) = (start + price.signal, start + price.total);
-        match record.outcome {
-            Outcome::Kernel { handler: Handler::FastMmio(_) | Handler::Eventfd(_), .. } => Ok((Some(signal), end)),
-            Outcome::Kernel { handler: Handler::Coalesced, .. } => {
-                self.waiting.push_back(start);
+        match (record.outcome, &mut self.coalesced) {
+            (Outcome::Kernel { handler: Handler::FastMmio(_) | Handler::Eventfd(_), .. }, _) => {
+                self.told += price.signal;
+                Ok((Some(signal), end))
+            }
+            (Outcome::Kernel { handler: Handler::Coalesced, .. }, Some(ring)) => {
+                ring.written(start);
                 Ok((None, end))
             }
-            Outcome::Exit(_) => {
+            (Outcome::Exit(_), _) => {
                 let device_time = self.prices.around(Extra::UserDevice);
+                self.told += price.signal + device_time;
                 self.drain(signal)?;
                 Ok((Some(signal + device_time), end + device_time))
             }
-            outcome => Err(SimError::Doorbell { ea, device, outcome }),
+            (outcome, _) => Err(SimError::Doorbell { ea, device, outcome }),
         }
     }
 
     /// Empties the coalesced ring at `at`, as a VMM does before it handles an exit.
     fn drain(&mut self, at: SimTime) -> Result<(), SimError> {
-        if self.waiting.is_empty() {
+        let Self { vm, setup, drained, coalesced: Some(ring), .. } = self else { return Ok(()) };
+        if ring.is_empty() {
             return Ok(());
         }
-        let Self { vm, setup, drained, .. } = self;
         let mut stray = None;
         vm.io().ring().drain(|entry| match setup.decode(&entry) {
-            Some((device, _)) => drained.push((device, at)),
-            None => stray = Some(entry.addr),
+            Some((device, _)) if ring.drained(at) => drained.push((device, at)),
+            _ => stray = Some(entry.addr),
         })?;
         if let Some(addr) = stray {
             return Err(SimError::StrayRingEntry { addr });
-        }
-        while let Some(written) = self.waiting.pop_front() {
-            self.drain_delay += at - written;
-            self.drained_count += 1;
         }
         Ok(())
     }

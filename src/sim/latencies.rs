@@ -40,11 +40,22 @@ impl Latencies {
         }
     }
 
-    pub fn summary(&self) -> Latency {
+    fn all(&self) -> Histogram<u64> {
         let mut histogram = self.histogram.clone();
         if self.repeats > 0 {
             histogram.saturating_record_n(self.last.whole_ns(), self.repeats);
         }
+        histogram
+    }
+
+    /// The values at these quantiles, ns.
+    pub fn quantiles<const N: usize>(&self, at: [f64; N]) -> [u64; N] {
+        let histogram = self.all();
+        at.map(|quantile| histogram.value_at_quantile(quantile))
+    }
+
+    pub fn summary(&self) -> Latency {
+        let histogram = self.all();
         Latency {
             mean: histogram.mean(),
             p50: histogram.value_at_quantile(0.5),

@@ -4,6 +4,7 @@
 
 mod backend;
 mod blk;
+mod coalesced;
 mod doorbells;
 mod engine;
 mod events;
@@ -28,6 +29,7 @@ use crate::kvm_hv::{HcallError, Outcome, VmError};
 use crate::machine::{Kind, Prices, SimTime};
 use crate::workload::sequence::SequenceError;
 
+pub use coalesced::DrainDelay;
 pub use result::{AroundRow, JobResult, Metric, MissCount, PathShare, RamAsMmio, RunResult, StageRow};
 pub use scenario::{Baseline, Doorbells, Notify, Pattern, Scenario, ScenarioError, Workload};
 pub use stats::Outcomes;
@@ -148,7 +150,7 @@ pub enum SimError {
         what: String,
     },
     /// The ring holds a write that no doorbell is at.
-    #[error("the coalesced ring holds a write at {addr:#x}, where no doorbell is")]
+    #[error("the coalesced ring holds a write at {addr:#x}, where no doorbell is, or one that nobody wrote")]
     StrayRingEntry {
         /// Where.
         addr: u64,

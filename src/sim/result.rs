@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::kvm_hv::{MissClass, Stage};
 use crate::machine::{Extra, Kind, Provenance, SimTime};
 
+use super::coalesced::{Coalesced, DrainDelay};
 use super::engine::Core;
 use super::scenario::{Scenario, Workload};
 use super::stats::{Outcomes, Stats};
@@ -185,8 +186,12 @@ pub struct RunResult {
     /// What PCI configuration accesses took, x86.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<ConfigStats>,
-    /// Mean time a coalesced doorbell waited for its drain, ns.
-    pub drain_delay_ns: Option<f64>,
+    /// Mean time an access held its vCPU in the VMM's device model behind an exit, ns; not in `ns_per_access`.
+    pub user_device_ns: f64,
+    /// Mean time from a doorbell's store until its back end was told (its drain, if it was coalesced), ns.
+    pub told_ns: Option<f64>,
+    /// How long coalesced doorbells waited for their drain, ns.
+    pub drain_delay_ns: Option<DrainDelay>,
     /// RAM taken for MMIO, if any was.
     pub ram_as_mmio: Option<RamAsMmio>,
     /// Remarks: what was ignored, what was made simpler.
@@ -208,7 +213,12 @@ impl RunResult {
         result.metric = Some(metric);
         result.jobs = jobs;
         result.notes = notes;
-        result.drain_delay_ns = (core.drained_count > 0).then(|| core.drain_delay.ns() / core.drained_count as f64);
+        let handled = core.stats.outcomes.exits as f64 * core.prices.around(Extra::UserDevice).ns();
+        result.user_device_ns = handled / core.stats.accesses.max(1) as f64;
+        result.drain_delay_ns = core.coalesced.as_ref().and_then(Coalesced::summary);
+        let (drained, count) = core.coalesced.as_ref().map_or_else(Default::default, Coalesced::total);
+        let told = stats_told(&core.stats) + count;
+        result.told_ns = (told > 0).then(|| (core.told + drained).ns() / told as f64);
         result
     }
 
@@ -260,12 +270,20 @@ impl RunResult {
             jobs: Vec::new(),
             exit_stats: Vec::new(),
             config: None,
+            user_device_ns: 0.0,
+            told_ns: None,
             drain_delay_ns: None,
             ram_as_mmio: stats.first_ram_as_mmio.map(|gpa| RamAsMmio { count: stats.ram_as_mmio, first_gpa: gpa.0 }),
             notes: Vec::new(),
             failure: None,
         }
     }
+}
+
+/// Doorbells whose back ends were told without a drain.
+const fn stats_told(stats: &Stats) -> u64 {
+    let Outcomes { fast_mmio, eventfd, exits, .. } = stats.outcomes;
+    fast_mmio + eventfd + exits
 }
 
 fn around_rows(scenario: &Scenario) -> Vec<AroundRow> {

@@ -30,6 +30,7 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("fio-coalesced", include_str!("../../models/scenarios/fio-coalesced.toml")),
     ("netperf-tcp-rr", include_str!("../../models/scenarios/netperf-tcp-rr.toml")),
     ("doorbells", include_str!("../../models/scenarios/doorbells.toml")),
+    ("doorbells-coalesced", include_str!("../../models/scenarios/doorbells-coalesced.toml")),
     ("key31-page-out", include_str!("../../models/scenarios/key31-page-out.toml")),
     ("pio-timeline", include_str!("../../models/scenarios/pio-timeline.toml")),
     ("rtc-tick", include_str!("../../models/scenarios/rtc-tick.toml")),
@@ -188,7 +189,7 @@ impl Workload {
     }
 }
 
-/// Whether a cache design is compared with no cache.
+/// Whether a run is set beside others that tell what it is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Baseline {
     /// It is.
@@ -262,26 +263,28 @@ impl Scenario {
         }
     }
 
-    /// The runs that `hvmmio run` sets side by side: on POWER the cache design without and with the cache (unless `baseline`
-    /// is [`Baseline::Without`]), on x86 one a port mode or configuration method.
+    /// The runs that `hvmmio run` sets side by side. On x86 one a port mode or configuration method. On POWER this scenario's own
+    /// last: before it the same without a cache, or, if its doorbells are coalesced, the two ways that a stock kernel has
+    /// instead: the exit and an ioeventfd as long as the store.
     #[must_use]
     pub fn variants(&self, baseline: Baseline) -> Vec<Self> {
-        match self.workload.machine_kind() {
-            Kind::X86 => match &self.workload {
-                Workload::Pci(config) => {
-                    let by = |method: &_| Workload::Pci(PciConfig { method: *method, ..config.clone() });
-                    config.methods.iter().map(|method| Self { workload: by(method), ..self.clone() }).collect()
-                }
-                _ => self.modes.iter().map(|mode| Self { mode: *mode, ..self.clone() }).collect(),
-            },
-            Kind::Book3sHv => {
-                // A sequence's labels are those of the cache it was recorded with: without one they would all disagree.
-                let alone = self.cache.is_off() || matches!(self.workload, Workload::Sequence(_));
-                let off = Self { cache: CacheDesign::OFF, ..self.clone() };
-                let before = (baseline == Baseline::With && !alone).then_some(off);
-                before.into_iter().chain([self.clone()]).collect()
-            }
+        if let Workload::Pci(config) = &self.workload {
+            let by = |method: &_| Workload::Pci(PciConfig { method: *method, ..config.clone() });
+            return config.methods.iter().map(|method| Self { workload: by(method), ..self.clone() }).collect();
         }
+        if self.workload.machine_kind() == Kind::X86 {
+            return self.modes.iter().map(|mode| Self { mode: *mode, ..self.clone() }).collect();
+        }
+        let notified = |notify| Self { notify, ..self.clone() };
+        let mut before = match (baseline, &self.workload, self.notify) {
+            // A sequence's labels are those of the cache it was recorded with: without one they would all disagree.
+            (Baseline::Without, ..) | (_, Workload::Sequence(_), _) => Vec::new(),
+            (_, _, Notify::Coalesced { .. }) => vec![notified(Notify::Exit), notified(Notify::Ioeventfd { length: 2 })],
+            _ if self.cache.is_off() => Vec::new(),
+            _ => vec![Self { cache: CacheDesign::OFF, ..self.clone() }],
+        };
+        before.push(self.clone());
+        before
     }
 
     /// How accesses are made and handled in a run, x86: the configuration method of a PCI workload, else the port mode.

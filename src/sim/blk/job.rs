@@ -198,13 +198,13 @@ impl Job {
         self.touched > 0
     }
 
-    /// The next device of the batch to be looked at, by the thread at `part`.
+    /// The next device of the batch to be looked at.
     #[inline]
-    pub fn next_touched(&mut self, part: Part) -> Option<u32> {
+    pub fn next_touched(&mut self) -> Option<u32> {
         let back = self.touched;
         self.touched = back.checked_sub(1)?;
         // A request that found its queue full has had its turn, but is not in the batch.
-        let missed = usize::from(part == Part::KickForRoom);
+        let missed = usize::from(self.part == Part::KickForRoom);
         let (turn, count) = (self.turn, self.devices.len());
         let mut at = turn + 2 * count - missed - back;
         while at >= count {

@@ -53,6 +53,8 @@ pub(super) fn collect(scenario: &Scenario, stats: &X86Stats, now: SimTime, told:
         jobs: told.jobs,
         exit_stats: stats.exit_stats(),
         config: told.config,
+        user_device_ns: 0.0,
+        told_ns: None,
         drain_delay_ns: None,
         ram_as_mmio: None,
         notes: told.notes,
