@@ -143,9 +143,9 @@ pub enum SimError {
     /// The register is out of the method's reach.
     #[error(transparent)]
     Unreachable(#[from] Unreachable),
-    /// A scan that did not find what is on the bus.
-    #[error("the scan did not find what is on the bus: {what}")]
-    Scan {
+    /// Configuration accesses that did not give what is on the bus.
+    #[error("PCI configuration accesses did not give what is on the bus: {what}")]
+    NotAsConfigured {
         /// What differs.
         what: String,
     },

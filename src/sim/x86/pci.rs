@@ -49,6 +49,7 @@ const REPORT_EVERY: u64 = 1 << 14;
 /// The bridge and the functions behind it, and the guest on top.
 struct Setup {
     guest: Guest,
+    host: PciHost,
     window: EcamWindow,
     methods: [ConfigMethod; 2],
 }
@@ -71,7 +72,7 @@ impl Setup {
         host.attach(&guest.user);
         // As QEMU's host bridges: the latch's four ports, never the data's.
         guest.coalesce(CONFIG_ADDRESS.0, 4)?;
-        Ok(Self { guest, window, methods })
+        Ok(Self { guest, host, window, methods })
     }
 }
 
@@ -92,7 +93,8 @@ pub(super) fn run(
         PciTask::Scan => (performer.scan(ways, functions(scenario), config.attachment)?, "config accesses/s"),
         PciTask::RawReads { register, count } => {
             let reads = RawReads { bdf: TARGET, register, count };
-            (performer.raw_reads(ways, reads, progress)?, "config reads/s")
+            let there = setup.host.bridge().bus().read(TARGET, register);
+            (performer.raw_reads(ways, reads, there, progress)?, "config reads/s")
         }
     };
     let mut stats = performer.stats;
@@ -146,7 +148,7 @@ impl Performer<'_> {
         self.intact()?;
         let reach = if ways.1[1] == ConfigMethod::Type1 { CONVENTIONAL_BYTES } else { CONFIG_SPACE_BYTES };
         let configured = PciBus::virtio_functions(devices, attachment)?;
-        found.check(&configured, reach).map_err(|what| SimError::Scan { what })?;
+        found.check(&configured, reach).map_err(|what| SimError::NotAsConfigured { what })?;
         self.stats.functions = found.functions.len();
         let (scan, drivers) = (found.enumeration, found.drivers);
         Ok(AccessCounts { reads: scan.reads + drivers.reads, writes: scan.writes + drivers.writes })
@@ -156,17 +158,22 @@ impl Performer<'_> {
         &mut self,
         ways: (EcamWindow, [ConfigMethod; 2]),
         reads: RawReads,
+        there: u32,
         progress: &mut dyn FnMut(f64),
     ) -> Result<AccessCounts, SimError> {
-        let mut done = 0;
-        while done < reads.count {
-            let part = RawReads { count: REPORT_EVERY.min(reads.count - done), ..reads };
-            part.run(&mut self.config(ways))?;
+        let one = RawReads { count: 1, ..reads };
+        for done in 0..reads.count {
+            let read = one.run(&mut self.config(ways))?.last;
             self.intact()?;
-            done += part.count;
-            progress(done as f64 / reads.count as f64);
+            if read != Some(there) {
+                let what = format!("{} {}: {read:x?} read, {there:#x} is there", reads.bdf, reads.register);
+                return Err(SimError::NotAsConfigured { what });
+            }
+            if done % REPORT_EVERY == 0 {
+                progress(done as f64 / reads.count as f64);
+            }
         }
-        Ok(AccessCounts { reads: done, writes: 0 })
+        Ok(AccessCounts { reads: reads.count, writes: 0 })
     }
 
     fn perform(&mut self, access: MachineAccess) -> Result<u32, SimError> {
