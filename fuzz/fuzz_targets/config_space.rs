@@ -190,7 +190,9 @@ fn check_write(
             _ => None,
         }
     );
-    for ((bdf, old), (_, new)) in before.functions().zip(host.bus().functions()) {
+    for ((bdf, old), (_, new)) in
+        before.functions().zip(host.bus().functions()).filter(|((_, old), (_, new))| old != new)
+    {
         let register = there.filter(|(written, _)| *written == bdf).map(|(_, register)| register);
         for offset in (0..0x1000).step_by(4) {
             let dword = Register::new(offset, Width::Dword).expect("an aligned dword");
