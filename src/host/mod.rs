@@ -3,6 +3,7 @@
 //! The only room with `unsafe`. On x86_64 Linux it is `host::x86_64`; on other targets the crate is the simulator
 //! alone, and whatever needs a host says so when it is asked for ([`NO_HOST_SIDE`]).
 
+pub mod probe;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod x86_64;
 
