@@ -19,6 +19,7 @@
 //! | [`machine`] | stage costs, each with its source |
 //! | [`workload`] | fio jobs, netperf tests, access sequences; port I/O, RTC tick, PCI scan |
 //! | [`sim`] | the event engine in virtual time, and the x86 executor |
+//! | [`host`] | real KVM; the only room with `unsafe` |
 //! | [`proof`] | reproduce published figures, calibrate |
 //! | [`report`] | tables, JSON, CSV |
 //! | [`cli`] | one file per verb |
@@ -77,6 +78,7 @@ pub mod addr;
 pub mod book3s;
 pub mod cli;
 pub mod device;
+pub mod host;
 pub mod io;
 pub mod kvm_hv;
 pub mod kvm_x86;

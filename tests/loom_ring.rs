@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use hvmmio::addr::CoalescedRoom;
-use hvmmio::io::{Entry, RingFull, RingPage, SharedWord};
+use hvmmio::io::{Entry, OwnWord, RingFull, RingPage, SharedWord};
 use loom::sync::atomic::{AtomicU32, AtomicU64};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
@@ -26,10 +26,6 @@ impl Index {
 impl SharedWord for Index {
     type Value = u32;
 
-    fn new(value: u32) -> Self {
-        Self { value: AtomicU32::new(value), seen: AtomicU32::new(0) }
-    }
-
     fn load(&self, order: Ordering) -> u32 {
         self.touched().load(order)
     }
@@ -39,14 +35,22 @@ impl SharedWord for Index {
     }
 }
 
+impl OwnWord for Index {
+    fn new(value: u32) -> Self {
+        Self { value: AtomicU32::new(value), seen: AtomicU32::new(0) }
+    }
+}
+
 struct Word(AtomicU64);
 
-impl SharedWord for Word {
-    type Value = u64;
-
+impl OwnWord for Word {
     fn new(value: u64) -> Self {
         Self(AtomicU64::new(value))
     }
+}
+
+impl SharedWord for Word {
+    type Value = u64;
 
     fn load(&self, order: Ordering) -> u64 {
         self.0.load(order)

@@ -5,6 +5,7 @@
 mod args;
 mod calibrate;
 mod error;
+mod host;
 mod list;
 mod output;
 mod progress;
@@ -33,6 +34,8 @@ const AFTER: &str = "Start with `hvmmio reproduce`: every published figure next 
 enum Verb {
     /// Run a scenario: without a cache and with the one asked for; on x86 in each port mode
     Run(run::Args),
+    /// Real KVM on this machine
+    Host(host::Args),
     /// List scenarios, machine models, kernels, policies and switches
     List(list::Args),
     /// Simulate the published benchmarks and set the figures side by side
@@ -65,6 +68,7 @@ pub fn main() -> ExitCode {
     };
     let done = match &cli.verb {
         Verb::Run(args) => run::run(args),
+        Verb::Host(args) => host::run(args),
         Verb::List(args) => list::run(args),
         Verb::Reproduce(args) => reproduce::run(args),
         Verb::Sequence(args) => sequence::run(args),

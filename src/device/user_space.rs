@@ -2,7 +2,7 @@
 
 use parking_lot::Mutex;
 
-use crate::io::{DeviceModel, IoBus, Ring, RingError};
+use crate::io::{DeviceModel, IoBus, RingConsumer, RingError};
 use crate::kvm_x86::{Direction, Target, UserExit};
 
 struct Attached {
@@ -40,7 +40,7 @@ impl UserSpace {
     ///
     /// # Errors
     /// The ring holds what no kernel writes; devices have had what came before it, and the access was not performed.
-    pub fn handle(&self, ring: Option<&Ring>, exit: &UserExit, data: &mut [u8]) -> Result<u32, RingError> {
+    pub fn handle(&self, ring: Option<&dyn RingConsumer>, exit: &UserExit, data: &mut [u8]) -> Result<u32, RingError> {
         let mut devices = self.devices.lock();
         let drained = drain(&mut devices, ring)?;
         let (bus, addr) = match exit.target {
@@ -61,7 +61,7 @@ impl UserSpace {
     ///
     /// # Errors
     /// As [`Self::handle`].
-    pub fn drain(&self, ring: Option<&Ring>) -> Result<u32, RingError> {
+    pub fn drain(&self, ring: Option<&dyn RingConsumer>) -> Result<u32, RingError> {
         match self.devices.try_lock() {
             Some(mut devices) => drain(&mut devices, ring),
             None => Ok(0),
@@ -69,9 +69,9 @@ impl UserSpace {
     }
 }
 
-fn drain(devices: &mut [Attached], ring: Option<&Ring>) -> Result<u32, RingError> {
+fn drain(devices: &mut [Attached], ring: Option<&dyn RingConsumer>) -> Result<u32, RingError> {
     let Some(ring) = ring else { return Ok(0) };
-    ring.drain(|entry| {
+    ring.drain_into(&mut |entry| {
         let bus = if entry.pio == 1 { IoBus::Pio } else { IoBus::Mmio };
         write(devices, bus, entry.addr, entry.data());
     })

@@ -45,7 +45,7 @@ pub use eventfd::{Eventfd, EventfdId};
 pub use ioeventfd::Ioeventfd;
 pub use model::DeviceModel;
 pub use reader::{BusRead, BusWrite, IoAccess, IoReader};
-pub use ring::{Entry, HostPage, Ring, RingError, RingFull, RingPage, SharedWord};
+pub use ring::{Entry, HostPage, OwnWord, Ring, RingConsumer, RingError, RingFull, RingPage, SharedWord};
 pub use space::{IoSpace, IoState};
 
 /// The bus a device is registered on.

@@ -8,12 +8,12 @@
 mod lock;
 mod page;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::addr::CoalescedRoom;
 
 use lock::RingLock;
-pub use page::{RingPage, SharedWord};
+pub use page::{OwnWord, RingPage, SharedWord};
 
 /// Host page size, which decides how many entries the ring has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -91,11 +91,12 @@ pub enum RingError {
     },
 }
 
-/// The ring. Producers (vCPUs) call [`Self::push`], one consumer calls [`Self::drain`].
+/// The ring. Producers (vCPUs) call [`Self::push`], one consumer calls [`Self::drain`]. A real kernel's ring is one whose
+/// words are in the page that the kernel shares; nobody but the kernel may push there.
 #[derive(Debug)]
-pub struct Ring {
+pub struct Ring<I = AtomicU32, W = AtomicU64> {
     host_page: HostPage,
-    shared: RingPage,
+    shared: RingPage<I, W>,
     /// Serialises producers, as `kvm->ring_lock` does. Innermost: nothing is locked under it.
     ring_lock: RingLock,
     draining: AtomicBool,
@@ -107,8 +108,12 @@ impl Ring {
     pub fn new(page: HostPage, room: CoalescedRoom) -> Self {
         Self::over(page, RingPage::new(page.ring_slots(), room))
     }
+}
 
-    const fn over(host_page: HostPage, shared: RingPage) -> Self {
+impl<I: SharedWord<Value = u32>, W: SharedWord<Value = u64>> Ring<I, W> {
+    /// The ring in that shared page, with what it holds.
+    #[must_use]
+    pub const fn over(host_page: HostPage, shared: RingPage<I, W>) -> Self {
         Self { host_page, shared, ring_lock: RingLock::new(), draining: AtomicBool::new(false) }
     }
 
@@ -206,6 +211,21 @@ impl Ring {
     /// As [`Self::drain`].
     pub fn waiting(&self) -> Result<Vec<Entry>, RingError> {
         self.shared.waiting()
+    }
+}
+
+/// The consumer's side of a ring, wherever its words are.
+pub trait RingConsumer {
+    /// [`Ring::drain`].
+    ///
+    /// # Errors
+    /// As there.
+    fn drain_into(&self, take: &mut dyn FnMut(Entry)) -> Result<u32, RingError>;
+}
+
+impl<I: SharedWord<Value = u32>, W: SharedWord<Value = u64>> RingConsumer for Ring<I, W> {
+    fn drain_into(&self, take: &mut dyn FnMut(Entry)) -> Result<u32, RingError> {
+        self.drain(take)
     }
 }
 

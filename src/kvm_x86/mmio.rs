@@ -4,6 +4,7 @@ use crate::addr::GuestPhysAddr;
 use crate::io::IoBus;
 
 use super::exit::{Direction, End, Target, UserExit};
+use super::platform::FastMmio;
 use super::stage::Stage;
 use super::vcpu::{Offer, PAGE, Pending, Phase, Progress, Run, Vcpu, taken};
 
@@ -128,6 +129,9 @@ impl Vcpu {
     /// The fast MMIO bus knows the address only: neither width nor direction, so it takes loads too. A write into a read-only
     /// memslot is a violation, not a misconfiguration, and goes past it.
     fn fast_mmio(&mut self, progress: &mut Progress, parts: &[Option<Part>; 2], load: bool) -> bool {
+        if self.platform.fast_mmio() == FastMmio::Never {
+            return false;
+        }
         let mut parts = parts.iter().flatten();
         // A load faults at the first page without memory, a store at the first page.
         let fault = parts.find(|part| !load || !self.platform.is_memory(part.gpa));

@@ -9,7 +9,8 @@
 //!
 //! A [`Vcpu`] works on the buses of a [`crate::io::IoSpace`] that it shares with others. An instruction is [`Pending`] until
 //! [`Vcpu::run`] says that it is done: between two runs user space handles the exit. The room reports the [`Stage`]s of each run
-//! and knows no time. What it models is Intel's VMX; on AMD nothing asks the fast MMIO bus before decoding.
+//! and knows no time. What it models is Intel's VMX unless
+//! [`FastMmio`] says that nothing asks the fast MMIO bus before decoding.
 //!
 //! ```
 //! use hvmmio::addr::{KernelBehaviour, Port};
@@ -36,6 +37,6 @@ mod vcpu;
 
 pub use access::{Instruction, PortWidth, StringStep, Width};
 pub use exit::{Direction, End, Handled, Target, UserExit};
-pub use platform::{Platform, ReadOnlyMemory};
+pub use platform::{FastMmio, Platform, ReadOnlyMemory};
 pub use stage::{Stage, StageCounts};
 pub use vcpu::{Pending, Run, Vcpu};

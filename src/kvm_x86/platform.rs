@@ -30,6 +30,17 @@ struct KernelDevice {
     model: Arc<Mutex<dyn DeviceModel>>,
 }
 
+/// Whether an access to an address without memory asks KVM_FAST_MMIO_BUS before its instruction is decoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FastMmio {
+    /// It does: Intel's VMX (`handle_ept_misconfig`).
+    #[default]
+    BeforeDecoding,
+    /// It does not: AMD's SVM, and KVMs with shadow page tables. A length-0 ioeventfd is found on KVM_MMIO_BUS, by writes.
+    Never,
+}
+
 /// Devices in the kernel and read-only memslots of a VM.
 ///
 /// Devices in the kernel are asked before the buses of [`crate::io`], as the local APIC is. KVM's PIT and PIC sit on the
@@ -38,9 +49,19 @@ struct KernelDevice {
 pub struct Platform {
     devices: Vec<KernelDevice>,
     slots: Vec<Slot>,
+    fast_mmio: FastMmio,
 }
 
 impl Platform {
+    /// Says whether the fast MMIO bus is asked before decoding.
+    pub const fn set_fast_mmio(&mut self, fast_mmio: FastMmio) {
+        self.fast_mmio = fast_mmio;
+    }
+
+    pub(super) const fn fast_mmio(&self) -> FastMmio {
+        self.fast_mmio
+    }
+
     /// Adds a device in the kernel for `len` ports or addresses from `base` on. Of several the first added takes an access.
     pub fn add_device(&mut self, bus: IoBus, base: u64, len: u64, model: Arc<Mutex<dyn DeviceModel>>) {
         self.devices.push(KernelDevice { bus, base, len, model });

@@ -2,6 +2,7 @@
 
 pub mod csv;
 mod exits;
+mod host;
 mod lists;
 mod proof;
 mod proof_x86;

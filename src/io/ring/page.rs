@@ -16,9 +16,6 @@ pub trait SharedWord {
     /// What it holds.
     type Value;
 
-    /// A word with that value.
-    fn new(value: Self::Value) -> Self;
-
     /// Loads it.
     fn load(&self, order: Ordering) -> Self::Value;
 
@@ -26,15 +23,31 @@ pub trait SharedWord {
     fn store(&self, value: Self::Value, order: Ordering);
 }
 
+/// A [`SharedWord`] that a page of one's own can be made of.
+pub trait OwnWord: SharedWord {
+    /// A word with that value.
+    fn new(value: Self::Value) -> Self;
+}
+
+/// A word that is somewhere else: in a page mapped from the kernel.
+impl<T: SharedWord> SharedWord for &T {
+    type Value = T::Value;
+
+    #[inline]
+    fn load(&self, order: Ordering) -> T::Value {
+        T::load(self, order)
+    }
+
+    #[inline]
+    fn store(&self, value: T::Value, order: Ordering) {
+        T::store(self, value, order);
+    }
+}
+
 macro_rules! shared_word {
     ($atomic:ty, $value:ty) => {
         impl SharedWord for $atomic {
             type Value = $value;
-
-            #[inline]
-            fn new(value: $value) -> Self {
-                Self::new(value)
-            }
 
             #[inline]
             fn load(&self, order: Ordering) -> $value {
@@ -44,6 +57,13 @@ macro_rules! shared_word {
             #[inline]
             fn store(&self, value: $value, order: Ordering) {
                 self.store(value, order);
+            }
+        }
+
+        impl OwnWord for $atomic {
+            #[inline]
+            fn new(value: $value) -> Self {
+                Self::new(value)
             }
         }
     };
@@ -65,13 +85,22 @@ pub struct RingPage<I = AtomicU32, W = AtomicU64> {
     words: Box<[W]>,
 }
 
-impl<I: SharedWord<Value = u32>, W: SharedWord<Value = u64>> RingPage<I, W> {
+impl<I: OwnWord<Value = u32>, W: OwnWord<Value = u64>> RingPage<I, W> {
     /// An empty ring of `slots` entries, at least 2.
     #[must_use]
     pub fn new(slots: u32, room: CoalescedRoom) -> Self {
         let slots = slots.max(2);
         let words = (0..slots as usize * ENTRY_WORDS).map(|_| W::new(0)).collect();
         Self { room, slots, first: I::new(0), last: I::new(0), words }
+    }
+}
+
+impl<I: SharedWord<Value = u32>, W: SharedWord<Value = u64>> RingPage<I, W> {
+    /// A ring in words that are already there, with what they hold; as many slots as there are three words each.
+    #[must_use]
+    pub fn over(first: I, last: I, words: Box<[W]>, room: CoalescedRoom) -> Self {
+        let slots = u32::try_from(words.len() / ENTRY_WORDS).unwrap_or(u32::MAX);
+        Self { room, slots, first, last, words }
     }
 
     /// How room is counted.
@@ -214,7 +243,7 @@ impl<I: SharedWord<Value = u32>, W: SharedWord<Value = u64>> RingPage<I, W> {
 }
 
 /// A page of its own with the same contents; its producers must be held off meanwhile.
-impl<I: SharedWord<Value = u32>, W: SharedWord<Value = u64>> Clone for RingPage<I, W> {
+impl<I: OwnWord<Value = u32>, W: OwnWord<Value = u64>> Clone for RingPage<I, W> {
     fn clone(&self) -> Self {
         let words = self.words.iter().map(|word| W::new(word.load(Ordering::Relaxed))).collect();
         let (first, last) = (I::new(self.first()), I::new(self.last()));

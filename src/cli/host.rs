@@ -1,0 +1,54 @@
+//! `hvmmio host probe`.
+
+use clap::Subcommand;
+
+use super::args::OutputArgs;
+use super::{CliError, Done};
+
+/// Arguments.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Tell what this machine's KVM is, what it can do, and what it does, by experiment
+    Probe(ProbeArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct ProbeArgs {
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Does it.
+pub(super) fn run(args: &Args) -> Result<Done, CliError> {
+    match &args.verb {
+        Verb::Probe(args) => here::probe(args),
+    }
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod here {
+    use crate::cli::{CliError, Done, output};
+    use crate::host::x86_64::{System, probe as probe_host};
+
+    pub(super) fn probe(args: &super::ProbeArgs) -> Result<Done, CliError> {
+        let found = System::open().and_then(|system| probe_host(&system)).map_err(CliError::failed)?;
+        output::write(&found, &args.output)?;
+        Ok(Done::Well)
+    }
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+mod here {
+    use crate::cli::{CliError, Done};
+    use crate::host::NO_HOST_SIDE;
+
+    pub(super) fn probe(_: &super::ProbeArgs) -> Result<Done, CliError> {
+        Err(CliError::failed(NO_HOST_SIDE))
+    }
+}
