@@ -5,6 +5,8 @@
 
 mod calibrate;
 mod calibrate_x86;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub mod compare;
 mod published;
 mod published_x86;
 mod reproduce;
