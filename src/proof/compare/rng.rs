@@ -15,6 +15,10 @@ impl Rng {
         self.0.next_u64()
     }
 
+    pub fn byte(&mut self) -> u8 {
+        self.bits().to_le_bytes()[0]
+    }
+
     /// 0 to `n - 1`; `n` is small, so the bias of the remainder is nothing.
     pub fn below(&mut self, n: u64) -> u64 {
         self.bits() % n.max(1)

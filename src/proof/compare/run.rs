@@ -11,7 +11,7 @@ use crate::host::x86_64::{HostError, System};
 use crate::io::{Entry, IoBus, RingError};
 use crate::kvm_x86::{FastMmio, Pending, UserExit};
 
-use super::difference::{Difference, SideState};
+use super::difference::{Difference, SideState, device_text, entry_text, exit_text, hex, instruction_text};
 use super::host_side::{HostEvent, HostSide};
 use super::sim_side::SimSide;
 use super::stream::{Change, Stream};
@@ -245,11 +245,12 @@ impl Both {
     fn access(&mut self, pending: &mut Pending) -> Step {
         while let Some(simulated) = self.sim.next_exit(pending) {
             let event = self.host.next()?;
-            let at = || format!("{pending:?}");
+            let insn = pending.instruction().clone();
+            let at = || instruction_text(&insn);
             // Whether the ring was full is nothing that an exit tells.
             let expected = HostEvent::Exit(UserExit { ring_full: false, ..simulated });
             if event != expected {
-                let (sim, real) = (format!("{simulated:?}"), format!("{event:?}"));
+                let (sim, real) = (exit_text(&simulated), event_text(&event));
                 return self.differ("the exit", at(), sim, real);
             }
             if self.sim.exit_data() != self.host.exit_data() && simulated.direction == crate::kvm_x86::Direction::Write
@@ -288,9 +289,9 @@ impl Both {
     /// The end of a batch: the guest has to be at its stub, and what made no exit is looked at.
     fn checkpoint(&mut self, done: &[Pending]) -> Step {
         let event = self.host.next()?;
-        let at = || done.last().map_or_else(|| "no access".to_owned(), |pending| format!("{pending:?}"));
+        let at = || done.last().map_or_else(|| "no access".to_owned(), |last| instruction_text(last.instruction()));
         if event != HostEvent::Checkpoint {
-            return self.differ("the exit", at(), "no exit any more".to_owned(), format!("{event:?}"));
+            return self.differ("the exit", at(), "no exit any more".to_owned(), event_text(&event));
         }
         equal_or_return!(self.rings(&at));
         let (sim, host) = (self.sim.counts(), self.host.counts()?);
@@ -306,7 +307,7 @@ impl Both {
                 let before = (done.len() - 1 - number) as u64;
                 let (sim, real) = (hex(simulated), hex(&real));
                 self.counts.accesses -= before;
-                return self.differ("what was read", format!("{pending:?}"), sim, real);
+                return self.differ("what was read", instruction_text(pending.instruction()), sim, real);
             }
         }
         Ok(None)
@@ -318,7 +319,10 @@ impl Both {
             Ok(entries) => entries.iter().map(entry_text).collect(),
             Err(error) => vec![error.to_string()],
         };
-        let devices: Vec<_> = [IoBus::Mmio, IoBus::Pio].into_iter().flat_map(|bus| self.sim.io.devices(bus)).collect();
+        let devices = [IoBus::Mmio, IoBus::Pio].map(|bus| {
+            let devices: Vec<_> = self.sim.io.devices(bus).iter().map(device_text).collect();
+            format!("{bus:?} bus: {}", devices.join(", "))
+        });
         let (rip, begun) = self.host.stands_at()?;
         Ok(Some(Difference {
             seed: self.seed,
@@ -331,7 +335,7 @@ impl Both {
                 first: ring.first(),
                 last: ring.last(),
                 waiting: entries(self.sim.waiting()),
-                more: format!("devices in bus order: {devices:?}"),
+                more: devices.join("; "),
             },
             real: SideState {
                 did: real,
@@ -344,13 +348,9 @@ impl Both {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    const SHOWN: usize = 64;
-    let text: Vec<_> = bytes.iter().take(SHOWN).map(|byte| format!("{byte:02x}")).collect();
-    let more = if bytes.len() > SHOWN { format!(" and {} more", bytes.len() - SHOWN) } else { String::new() };
-    text.join(" ") + &more
-}
-
-fn entry_text(entry: &Entry) -> String {
-    format!("{} {:#x} <- {}", if entry.pio == 1 { "port" } else { "MMIO" }, entry.addr, hex(entry.data()))
+fn event_text(event: &HostEvent) -> String {
+    match event {
+        HostEvent::Exit(exit) => exit_text(exit),
+        HostEvent::Checkpoint => "does not exit".to_owned(),
+    }
 }

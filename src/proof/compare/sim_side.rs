@@ -27,8 +27,8 @@ impl Mixer {
 
     fn mix_access(&mut self, addr: u64, kind: u8, bytes: usize) {
         self.mix(kind);
-        self.mix(bytes as u8);
-        addr.to_le_bytes().into_iter().for_each(|byte| self.mix(byte));
+        let numbers = [bytes as u64, addr];
+        numbers.iter().flat_map(|number| number.to_le_bytes()).for_each(|byte| self.mix(byte));
     }
 }
 
@@ -37,7 +37,7 @@ impl DeviceModel for Mixer {
         self.mix_access(addr, 0, data.len());
         for byte in data {
             self.mix(1);
-            *byte = (self.0 >> 24) as u8;
+            *byte = self.0.to_le_bytes()[3];
         }
     }
 

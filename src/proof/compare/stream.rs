@@ -122,7 +122,7 @@ impl Draw {
     fn batch(&mut self, left: u64) -> Batch {
         let changes = (0..self.rng.below(4)).map(|_| self.change()).collect();
         // Now and then so many writes in a row that the ring fills up.
-        let flood = self.rng.one_in(8) && !self.zones.is_empty();
+        let flood = self.rng.one_in(6) && !self.zones.is_empty();
         let most = if flood { 500 } else { 60 };
         let count = (1 + self.rng.below(most)).min(left);
         let accesses = if flood { self.flood(count) } else { (0..count).map(|_| self.access()).collect() };
@@ -148,7 +148,7 @@ impl Draw {
             }
             7 if !self.ioeventfds.is_empty() => Change::Deassign(self.deassigned()),
             8 => Change::Drain,
-            _ => Change::Own { offset: self.slot_offset(), value: self.rng.bits() as u8 },
+            _ => Change::Own { offset: self.slot_offset(), value: self.rng.byte() },
         }
     }
 
@@ -276,8 +276,9 @@ impl Draw {
 
     fn outs(&mut self, port: Port) -> Instruction {
         let width = self.port_width();
-        // Each element may be an exit: few.
-        let bytes = self.rng.below(12) * width.bytes() as u64;
-        Instruction::Outs { port, width, data: (0..bytes).map(|_| self.rng.bits() as u8).collect() }
+        // Each element may be an exit: few, but for one in fifty that is longer than the emulator goes on without a break.
+        let elements = if self.rng.one_in(50) { 1000 + self.rng.below(200) } else { self.rng.below(12) };
+        let bytes = elements * width.bytes() as u64;
+        Instruction::Outs { port, width, data: (0..bytes).map(|_| self.rng.byte()).collect() }
     }
 }
