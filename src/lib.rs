@@ -12,15 +12,15 @@
 //! |---|---|
 //! | [`addr`] | address newtypes and [`addr::KernelBehaviour`], the named switches |
 //! | [`book3s`] | what the Power ISA says: segments, HPTEs, hash, protection, loads and stores |
-//! | [`io`] | buses, ioeventfd, coalesced zones and ring |
+//! | [`io`] | buses, ioeventfd, coalesced zones and ring, PCI configuration space |
 //! | [`kvm_hv`] | what Linux KVM HV does: table, memslots, hypercalls, fault handlers, the cache |
 //! | [`kvm_x86`] | what KVM on x86 does with a port or MMIO access, up to its exit to user space |
-//! | [`device`] | virtio notification and queues, null block, network echo, RTC, the user space that owns devices |
+//! | [`device`] | virtio notification and queues, null block, network echo, RTC, PCI host, the user space that owns devices |
 //! | [`machine`] | stage costs, each with its source |
-//! | [`workload`] | fio jobs, netperf tests, access sequences |
-//! | [`sim`] | the event engine in virtual time |
+//! | [`workload`] | fio jobs, netperf tests, access sequences; port I/O, RTC tick, PCI scan |
+//! | [`sim`] | the event engine in virtual time, and the x86 executor |
 //! | [`host`] | real KVM; the only room with `unsafe` |
-//! | [`proof`] | reproduce published figures, calibrate |
+//! | [`proof`] | reproduce published figures, calibrate, compare with a host |
 //! | [`report`] | tables, JSON, CSV |
 //! | [`cli`] | one file per verb |
 //!

@@ -110,7 +110,7 @@ fn absurd_values_are_refused_with_their_range() {
     refused(&["run", "doorbells", "--kernel", "linux-2.6"], &["linux-6.12"]);
     refused(&["run", "doorbells", "--set", "key_on_page_out=lost"], &["cleared, kept"]);
     refused(&["run", "no-such-scenario"], &["fio-null-blk"]);
-    refused(&["reproduce", "iperf"], &["fio or netperf"]);
+    refused(&["reproduce", "iperf"], &["fio, netperf, coalesced-pio, pio-latency, pci-config"]);
     refused(&["run"], &["SCENARIO"]);
 }
 
@@ -130,6 +130,60 @@ fn flags_that_mean_nothing_on_a_kind_of_machine_are_refused_rather_than_ignored(
     }
     refused(&["run", "pio-timeline", "--mode", "fast"], &["fast", "regs-every-exit"]);
     refused(&["reproduce", "fio", "--machine", "x86-2007-amd-x2"], &["does not run on a machine of kind x86"]);
+}
+
+#[test]
+fn configuration_methods_stand_side_by_side_and_flags_of_other_workloads_are_refused() {
+    let (code, stdout, _) = hvmmio(&["run", "pci-scan", "--devices", "3", "--method", "type1", "--method", "ecam"]);
+    assert_eq!(code, 0);
+    let header = words(stdout.lines().find(|line| line.contains("simulated")).unwrap());
+    assert_eq!(header, "simulated type1 ecam");
+    let line = |name: &str| words(stdout.lines().find(|line| line.trim().starts_with(name)).unwrap());
+    assert_eq!(line("functions found"), "functions found 4 4");
+    assert_eq!(line("exits per read"), "exits per read 2.00 1.00");
+    refused(&["run", "pci-scan", "--devices", "249"], &["1 to 248"]);
+    refused(&["run", "pci-scan", "--mode", "coalesced"], &["--mode means nothing", "pci workload"]);
+    refused(&["run", "pci-scan", "--entries", "4"], &["--entries means nothing", "x86"]);
+    refused(&["run", "rtc-tick", "--method", "ecam"], &["--method means nothing", "rtc workload"]);
+    refused(&["run", "pci-scan", "--method", "cam"], &["cam", "type1-coalesced", "ecam-read-only"]);
+    let folder = TempDir::new().unwrap();
+    let far = "name = \"far\"\ndescription = \"d\"\nmachine = \"x86-2022-vmware\"\n[pci]\ntask = \"raw-read\"\nregister = 0x100\n";
+    refused(&["run", &write(&folder, "far.toml", far)], &["type1 does not reach", "use ecam"]);
+}
+
+#[test]
+fn all_published_figures_stand_in_one_table_and_each_benchmark_has_its_details() {
+    let (code, all, _) = hvmmio(&["reproduce"]);
+    assert_eq!(code, 0);
+    for benchmark in ["fio", "netperf", "coalesced-pio", "pio-latency", "pci-config"] {
+        assert!(all.contains(&format!(" {benchmark} ")), "{all}");
+        assert!(all.contains(&format!("{benchmark}: published in")), "{all}");
+    }
+    assert!(all.matches("predicted").count() > 10 && !all.contains("inf") && !all.contains("NaN"), "{all}");
+    let (code, perf, _) = hvmmio(&["reproduce", "coalesced-pio"]);
+    assert_eq!(code, 0);
+    let published =
+        "0x70:POUT         86    30.99%    74.59%      9.00us     29.00us     10.75us ( +-   3.41% )  published";
+    assert!(perf.contains(published), "{perf}");
+    assert_eq!(perf.matches("  simulated\n").count(), 4, "{perf}");
+    for format in ["json", "csv"] {
+        assert_eq!(hvmmio(&["reproduce", "pci-config", "--format", format]).0, 0);
+    }
+}
+
+#[test]
+fn a_machine_model_reproduces_what_it_is_of_and_is_refused_for_the_other_kind() {
+    let (code, stdout, _) = hvmmio(&["reproduce", "--machine", "x86-2007-amd-x2"]);
+    assert_eq!(code, 0);
+    assert!(stdout.contains("pio-latency handled in kernel") && !stdout.contains("coalesced-pio"), "{stdout}");
+    refused(&["reproduce", "pci-config", "--machine", "power8-2016"], &["does not run on a machine of kind book3s-hv"]);
+    let folder = TempDir::new().unwrap();
+    let text = fs::read_to_string("models/machines/x86-2007-amd-x2.toml").unwrap();
+    let bare = write(&folder, "bare.toml", text.split("\n[fit]").next().unwrap());
+    refused(&["reproduce", "--machine", &bare], &["has no [fit]", "name a benchmark"]);
+    let (code, stdout, _) = hvmmio(&["reproduce", "pio-latency", "--machine", &bare]);
+    assert_eq!((code, stdout.matches(" fitted ").count() > 5), (0, true), "its stages are fitted");
+    assert_eq!(stdout.matches(" predicted ").count(), 5, "its figures are of another fit: {stdout}");
 }
 
 #[test]

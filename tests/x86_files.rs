@@ -142,6 +142,27 @@ fn an_rtc_table_is_checked_key_by_key() {
 }
 
 #[test]
+fn a_pci_table_is_checked_key_by_key() {
+    let head = PIO.split("[pio]").next().unwrap().to_owned();
+    let scan = format!("{head}[pci]\ntask = \"scan\"\ndevices = 8\n");
+    assert_eq!(Scenario::parse("some/file.toml", &scan, None).unwrap().devices, 8);
+    at_line(&scan, "task = \"scan\"", "task = \"probe\"", &["probe", "scan", "raw-read"]);
+    at_line(&scan, "devices = 8", "devices = 0", &["1 to 248"]);
+    at_line(&scan, "devices = 8", "devices = 249", &["1 to 248"]);
+    at_line(&scan, "devices = 8", "reads = 8", &["raw-read"]);
+    at_line(&scan, "devices = 8", "register = 8", &["raw-read"]);
+    at_line(&scan, "devices = 8", "methods = []", &["at least one"]);
+    at_line(&scan, "devices = 8", "methods = [\"type2\"]", &["type2", "type1-ecam"]);
+    at_line(&scan, "devices = 8", "attachment = \"isa\"", &["isa", "conventional", "express"]);
+    at_line(&scan, "devices = 8", "read_only_slots = \"none\"", &["none", "absent", "present"]);
+    let raw = format!("{head}[pci]\ntask = \"raw-read\"\nregister = 0\nreads = 5\n");
+    assert!(Scenario::parse("some/file.toml", &raw, None).is_ok());
+    at_line(&raw, "register = 0", "register = 2", &["0x2"]);
+    at_line(&raw, "register = 0", "register = 4096", &["0x1000"]);
+    at_line(&raw, "reads = 5", "reads = 0", &["1 to"]);
+}
+
+#[test]
 fn a_workload_that_does_not_fit_the_machines_kind_is_refused_with_file_and_line() {
     let power = "machine = \"power8-2016\"";
     let error = refused(&PIO.replace("machine = \"x86-2007-amd-x2\"", power));

@@ -71,7 +71,7 @@ pub(super) struct GuestArgs {
     /// vCPUs, 1 to 1024
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub vcpus: Option<u64>,
-    /// Virtio devices, 1 to 1024
+    /// Virtio devices, 1 to 1024; [pci]: virtio functions, 1 to 248
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub devices: Option<u64>,
     /// Doorbell layout: legacy (devices share an HPTE) or modern (an HPTE each)

@@ -64,6 +64,8 @@ impl From<SimError> for CliError {
             | SimError::Notify(_)
             | SimError::Queue(_)
             | SimError::Ram { .. }
+            | SimError::Pci(_)
+            | SimError::Unreachable(_)
             | SimError::Misfit { .. } => Self::input(error),
             error => Self::failed(error),
         }

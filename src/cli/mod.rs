@@ -28,7 +28,7 @@ struct Cli {
     verb: Verb,
 }
 
-const AFTER: &str = "Start with `hvmmio reproduce`: FIO and NetPerf without and with the cache, next to the published figures.\n\
+const AFTER: &str = "Start with `hvmmio reproduce`: every published figure next to the simulated one.\n\
                      Exit codes: 0 done, 1 the run failed or a comparison differed, 2 bad usage or input.";
 
 #[derive(Debug, Subcommand)]

@@ -1,4 +1,4 @@
-//! `hvmmio reproduce [fio|netperf]`.
+//! `hvmmio reproduce [NAME]`.
 
 use std::path::PathBuf;
 
@@ -13,29 +13,43 @@ use super::{CliError, Done, output};
 /// Arguments.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// fio or netperf; both if not given
+    /// fio, netperf, coalesced-pio, pio-latency or pci-config, with its details; all in one table if not given
+    #[arg(value_name = "NAME")]
     benchmark: Option<Benchmark>,
-    /// Machine model to simulate with, a built-in name or a .toml file
-    #[arg(long, value_name = "MODEL", default_value = "power8-2016")]
-    machine: String,
+    /// Machine model to simulate with, a built-in name or a .toml file; without a NAME, the benchmarks that this model is of
+    #[arg(long, value_name = "MODEL")]
+    machine: Option<String>,
     #[command(flatten)]
     output: OutputArgs,
 }
 
 /// A machine model by name or file.
-pub(super) fn machine(name: &str) -> Result<Machine, CliError> {
+fn machine(name: &str) -> Result<Machine, CliError> {
     match Machine::built_in(name) {
         Some(machine) => Ok(machine),
         None => Machine::read(&PathBuf::from(name)).map_err(CliError::input),
     }
 }
 
+/// What is asked for: benchmarks, each with its machine model.
+fn chosen(args: &Args) -> Result<Vec<(Benchmark, Machine)>, CliError> {
+    let Some(name) = &args.machine else {
+        let benchmarks = args.benchmark.map_or_else(|| Benchmark::ALL.to_vec(), |benchmark| vec![benchmark]);
+        return benchmarks.into_iter().map(|benchmark| Ok((benchmark, machine(benchmark.machine())?))).collect();
+    };
+    let model = machine(name)?;
+    let benchmarks = args.benchmark.map_or_else(|| Benchmark::of(&model), |benchmark| vec![benchmark]);
+    if benchmarks.is_empty() {
+        let what = format!("machine {name} has no [fit] that says which published figures it is of: name a benchmark");
+        return Err(CliError::Input(what));
+    }
+    Ok(benchmarks.into_iter().map(|benchmark| (benchmark, model.clone())).collect())
+}
+
 /// Reproduces.
 pub(super) fn run(args: &Args) -> Result<Done, CliError> {
-    let machine = machine(&args.machine)?;
-    let benchmarks = args.benchmark.map_or_else(|| Benchmark::ALL.to_vec(), |benchmark| vec![benchmark]);
     let mut comparisons = Vec::new();
-    for benchmark in benchmarks {
+    for (benchmark, machine) in chosen(args)? {
         let mut progress = Progress::new(benchmark.name());
         comparisons.push(reproduce(benchmark, &machine, &mut |share| progress.at(share))?);
     }

@@ -2,7 +2,8 @@
 
 use crate::machine::Kind;
 use crate::report::RunReport;
-use crate::sim::{self, Baseline, Scenario};
+use crate::sim::{self, Baseline, Scenario, Workload};
+use crate::workload::pci_config::PciMethod;
 use crate::workload::ports::PortMode;
 
 use super::args::{CacheArgs, GuestArgs, KernelArgs, OutputArgs};
@@ -26,29 +27,31 @@ pub(super) struct Args {
     /// How port accesses are handled, x86: regs-every-exit, regs-when-needed, in-kernel or coalesced; may be given again
     #[arg(long, value_name = "MODE")]
     mode: Vec<PortMode>,
+    /// How configuration space is reached, [pci]: type1, type1-coalesced, type1-ecam, ecam or ecam-read-only; may be given again
+    #[arg(long, value_name = "METHOD")]
+    method: Vec<PciMethod>,
     #[command(flatten)]
     output: OutputArgs,
 }
 
 impl Args {
-    /// Flags that mean nothing on the scenario's kind of machine are refused rather than ignored.
+    /// Flags that mean nothing for the scenario's workload and kind of machine are refused rather than ignored.
     fn check_kind(&self, scenario: &Scenario) -> Result<(), CliError> {
         let kind = scenario.machine.kind;
-        let power = [
-            ("--entries", self.cache.entries.is_some()),
-            ("--policy", self.cache.policy.is_some()),
-            ("--no-baseline", self.no_baseline),
-            ("--vcpus", self.guest.vcpus.is_some()),
-            ("--devices", self.guest.devices.is_some()),
-            ("--layout", self.guest.layout.is_some()),
+        let (power, pci) = (kind == Kind::Book3sHv, matches!(scenario.workload, Workload::Pci(_)));
+        // Flag, whether it was given, whether the scenario knows it.
+        let flags = [
+            ("--entries", self.cache.entries.is_some(), power),
+            ("--policy", self.cache.policy.is_some(), power),
+            ("--no-baseline", self.no_baseline, power),
+            ("--vcpus", self.guest.vcpus.is_some(), power),
+            ("--devices", self.guest.devices.is_some(), power || pci),
+            ("--layout", self.guest.layout.is_some(), power),
+            ("--mode", !self.mode.is_empty(), !power && !pci),
+            ("--method", !self.method.is_empty(), pci),
         ];
-        let x86 = [("--mode", !self.mode.is_empty())];
-        let foreign = match kind {
-            Kind::Book3sHv => x86.as_slice(),
-            Kind::X86 => power.as_slice(),
-        };
-        match foreign.iter().find(|(_, given)| *given) {
-            Some((flag, _)) => {
+        match flags.iter().find(|(_, given, known)| *given && !*known) {
+            Some((flag, ..)) => {
                 let (name, workload) = (&scenario.name, scenario.workload.kind());
                 let what = format!(
                     "{flag} means nothing for {name}: a {workload} workload on a machine of kind {}",
@@ -68,6 +71,9 @@ pub(super) fn run(args: &Args) -> Result<Done, CliError> {
     scenario.cache = args.cache.apply(scenario.cache)?;
     args.guest.apply(&mut scenario)?;
     args.kernel.apply(&mut scenario.preset, &mut scenario.behaviour)?;
+    if let (Workload::Pci(config), [first, ..]) = (&mut scenario.workload, &args.method[..]) {
+        (config.method, config.methods) = (*first, args.method.clone());
+    }
     if !args.mode.is_empty() {
         scenario.modes.clone_from(&args.mode);
     }

@@ -1,5 +1,5 @@
-//! Devices of the simulated VM: virtio notification and queues, a null block device, a network echo; an RTC and an ACPI PM
-//! timer; and [`UserSpace`], which finds the device for an exit and drains the coalesced ring before.
+//! Devices of the simulated VM: virtio notification and queues, a null block device, a network echo; an RTC, an ACPI PM
+//! timer and a PCI host bridge; and [`UserSpace`], which finds the device for an exit and drains the coalesced ring before.
 //!
 //! Queues are split virtqueues (virtio 1.2, 2.7) in real guest memory (`vm-memory`), so a simulated request
 //! does the work of a real one: every word of the rings is written by one side and read by the other. The
@@ -17,6 +17,7 @@
 mod blk;
 mod net;
 mod notify;
+mod pci_host;
 mod pm_timer;
 mod queue;
 mod ram;
@@ -28,6 +29,7 @@ pub use net::{
     NET_HEADER_BYTES, NetDone, NetDriver, NetEcho, NetError, NetLayout, NetQueue, NetReceived, NetWork, Reply,
 };
 pub use notify::{Doorbell, NotifyError, NotifyLayout};
+pub use pci_host::{PCI_HOST_PORTS, PciHost};
 pub use pm_timer::{PM_TIMER_PORT, PmTimer};
 pub use queue::{DeviceQueue, DriverQueue, Notifications, QueueError, QueueLayout, Received, Segment, Used};
 pub use ram::{GuestRam, Sides};

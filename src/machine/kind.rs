@@ -55,5 +55,7 @@ named! {
         Interrupt = "interrupt",
         /// User space: the PCI host's own part of a configuration access, beyond finding it.
         PciConfig = "pci-config",
+        /// Guest: a boot's PCI scan beside its configuration accesses, once a scan.
+        BootRest = "boot-rest",
     }
 }

@@ -10,8 +10,10 @@ use crate::kvm_hv::CacheDesign;
 use crate::machine::{FileError, Fit, Machine, Provenance};
 use crate::sim::{self, RunResult, Scenario, SimError};
 
-use super::published::{Benchmark, Published, Rows};
-use super::reproduce::{Comparison, ReproduceError, reproduce};
+use super::benchmark::Benchmark;
+use super::comparison::{Comparison, ReproduceError};
+use super::published::{Published, Rows};
+use super::reproduce::reproduce;
 
 /// A cost that the fit set.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -88,14 +90,18 @@ pub(super) fn rounded(ns: f64) -> f64 {
     (ns * 1000.0).round() / 1000.0
 }
 
+/// The scenarios that the rows are of.
+const FIO: &str = "fio-null-blk";
+const NETPERF: &str = "netperf-tcp-rr";
+
 struct Fitter {
     machine: Machine,
     costs: Vec<FittedCost>,
 }
 
 impl Fitter {
-    fn run(&self, benchmark: Benchmark, cache: CacheDesign) -> Result<RunResult, FitError> {
-        let mut scenario = Scenario::load(benchmark.scenario()).map_err(ReproduceError::from)?;
+    fn run(&self, scenario: &str, cache: CacheDesign) -> Result<RunResult, FitError> {
+        let mut scenario = Scenario::load(scenario).map_err(ReproduceError::from)?;
         scenario.machine = self.machine.clone();
         scenario.cache = cache;
         Ok(sim::run(&scenario, &mut |_| {})?)
@@ -110,8 +116,8 @@ impl Fitter {
     }
 
     /// Sets a surrounding cost so that the run without a cache takes as long as the rows before the series say.
-    fn fit_rest(&mut self, benchmark: Benchmark, rows: &Rows, rest: &str) -> Result<(), FitError> {
-        let now = period(&self.run(benchmark, CacheDesign::OFF)?);
+    fn fit_rest(&mut self, scenario: &str, rows: &Rows, rest: &str) -> Result<(), FitError> {
+        let now = period(&self.run(scenario, CacheDesign::OFF)?);
         let had = self.machine.around.get(rest).map_or(0.0, |cost| cost.ns);
         let ns = rounded(had + rows.periods_ns()[0] - now);
         if ns < 0.0 {
@@ -141,8 +147,8 @@ pub fn calibrate(file: &str, text: &str) -> Result<Calibration, FitError> {
             cost.ns = 0.0;
         }
     }
-    let fio = published.rows(Benchmark::Fio);
-    let [off, on] = [CacheDesign::OFF, CacheDesign::KERNEL].map(|cache| fitter.run(Benchmark::Fio, cache));
+    let fio = &published.fio;
+    let [off, on] = [CacheDesign::OFF, CacheDesign::KERNEL].map(|cache| fitter.run(FIO, cache));
     let (off, on) = (off?, on?);
     let saving = fio.saving_ns();
     let hit_only = period(&on) - period(&off);
@@ -162,11 +168,11 @@ pub fn calibrate(file: &str, text: &str) -> Result<Calibration, FitError> {
     for cost in &mut fitter.costs {
         cost.was_ns = template.stage.get(&cost.name).map_or(0.0, |cost| cost.ns);
     }
-    fitter.fit_rest(Benchmark::Fio, fio, &fit.fio_rest)?;
-    fitter.fit_rest(Benchmark::Netperf, published.rows(Benchmark::Netperf), &fit.netperf_rest)?;
+    fitter.fit_rest(FIO, fio, &fit.fio_rest)?;
+    fitter.fit_rest(NETPERF, &published.netperf, &fit.netperf_rest)?;
 
     let Fitter { machine, costs } = fitter;
-    let comparisons = Benchmark::ALL
+    let comparisons = Benchmark::of(&machine)
         .into_iter()
         .map(|benchmark| reproduce(benchmark, &machine, &mut |_| {}))
         .collect::<Result<_, _>>()?;

@@ -11,24 +11,12 @@ use crate::machine::{Fit, Machine, Provenance, X86Extra, X86Figures, X86Fit};
 use crate::sim::{perf_window, stages_of};
 use crate::workload::ports::PortMode;
 
+use super::benchmark::Benchmark;
 use super::calibrate::{FitError, FittedCost, rounded, with_cost};
+use super::comparison::Comparison;
+use super::pci_config::scan_by_ports_ns;
 use super::published::Published;
-use super::reproduce::Standing;
-
-/// A published figure beside what the model gives for it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct X86Figure {
-    /// What it is.
-    pub label: String,
-    /// Unit.
-    pub unit: &'static str,
-    /// Published.
-    pub published: f64,
-    /// By the model.
-    pub model: f64,
-    /// Whether the fit has seen it.
-    pub standing: Standing,
-}
+use super::reproduce::reproduce;
 
 /// What a fit of an x86 model gives.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -40,7 +28,7 @@ pub struct X86Calibration {
     /// Every cost that was set.
     pub costs: Vec<FittedCost>,
     /// Published against the fitted model.
-    pub figures: Vec<X86Figure>,
+    pub comparisons: Vec<Comparison>,
     /// The fitted model.
     #[serde(skip)]
     pub machine: Machine,
@@ -75,9 +63,10 @@ pub fn calibrate_x86(file: &str, text: &str) -> Result<X86Calibration, FitError>
         }
     };
     let text = fitter.costs.iter().fold(text.to_owned(), |text, cost| with_cost(&text, cost));
-    let figures = x86_figures(&fitter.machine)?;
     let Fitter { machine, sums, costs, .. } = fitter;
-    Ok(X86Calibration { source: source.clone(), sums, costs, figures, machine, text })
+    let comparisons = Benchmark::of(&machine).into_iter().map(|benchmark| reproduce(benchmark, &machine, &mut |_| {}));
+    let comparisons = comparisons.collect::<Result<_, _>>()?;
+    Ok(X86Calibration { source: source.clone(), sums, costs, comparisons, machine, text })
 }
 
 /// One OUT of a byte, to whatever port.
@@ -88,19 +77,20 @@ const CONFIG_DATA: Instruction = Instruction::In { port: Port(0xcfc), width: Por
 /// A configuration read by one load.
 const CONFIG_LOAD: Instruction = Instruction::Load { gpa: GuestPhysAddr(0xb000_0000), width: Width::Dword };
 
-/// The five steps of the 2007 thread: what each is called there, and its stages.
-fn pio_paths(machine: &Machine) -> Result<[(&'static str, StageCounts); 5], FitError> {
+/// The five steps of the 2007 thread: guest registers restored, handled in the kernel, user space returns at once, registers only
+/// when needed, registers got and set at every exit.
+fn pio_paths(machine: &Machine) -> Result<[StageCounts; 5], FitError> {
     let whole = |mode| stages_of(machine, mode, OUT);
     let only = |stages: StageCounts, keep: fn(Stage) -> bool| -> StageCounts {
         stages.iter().filter(|(stage, _)| keep(*stage)).map(|(stage, _)| stage).collect()
     };
     let needed = whole(PortMode::RegsWhenNeeded)?;
     Ok([
-        ("guest registers restored", only(needed, |stage| matches!(stage, Stage::VmExit | Stage::VmEntry))),
-        ("handled in kernel", whole(PortMode::InKernel)?),
-        ("user space returns at once", only(needed, |stage| !matches!(stage, Stage::Drain | Stage::UserDevice))),
-        ("registers only when needed", needed),
-        ("get and set registers every exit", whole(PortMode::RegsEveryExit)?),
+        only(needed, |stage| matches!(stage, Stage::VmExit | Stage::VmEntry)),
+        whole(PortMode::InKernel)?,
+        only(needed, |stage| !matches!(stage, Stage::Drain | Stage::UserDevice)),
+        needed,
+        whole(PortMode::RegsEveryExit)?,
     ])
 }
 
@@ -120,57 +110,6 @@ fn price(machine: &Machine, stages: &StageCounts) -> f64 {
     stages.iter().map(|(stage, count)| f64::from(count) * machine.stage_ns(stage.name())).sum()
 }
 
-/// Every published figure of the thread that a model is fitted to, beside what the model gives.
-///
-/// # Errors
-/// The model has no `[fit]` of an x86 model; the paths cannot be built.
-pub fn x86_figures(machine: &Machine) -> Result<Vec<X86Figure>, FitError> {
-    let Some(Fit::X86(fit)) = &machine.fit else {
-        return Err(FitError::NoFit { machine: machine.name.clone(), keys: "figures and [fit.sums.*]" });
-    };
-    let published = Published::built_in()?;
-    let mut figures = Vec::new();
-    let mut add = |label: &str, unit, published, model, standing| {
-        figures.push(X86Figure { label: label.to_owned(), unit, published, model, standing });
-    };
-    use Standing::{Fitted, Predicted};
-    match fit.figures {
-        X86Figures::PioLatencyNs => {
-            for ((label, stages), ns) in pio_paths(machine)?.iter().zip(published.pio_latency_ns.in_order()) {
-                add(label, "ns", ns, price(machine, stages), Fitted);
-            }
-        }
-        X86Figures::CoalescedPio => {
-            let [user, stored] = perf_paths(machine)?.map(|stages| price(machine, &stages) / 1000.0);
-            let noise = machine.noise.as_ref();
-            let share = noise.map_or(0.0, |noise| noise.share.value);
-            let cold = noise.map_or(1.0, |noise| noise.cold.value);
-            let rows = &published.coalesced_pio;
-            let [rtc, pci] = &rows.without;
-            add("without, 0xcf8:POUT min", "us", pci.min_us, user, Fitted);
-            add("without, 0xcf8:POUT avg", "us", pci.avg_us, user * (1.0 + share), Fitted);
-            add("without, 0x70:POUT min", "us", rtc.min_us, user * cold, Fitted);
-            add("without, 0x70:POUT avg", "us", rtc.avg_us, user * cold * (1.0 + share), Predicted);
-            let [rtc, pci] = &rows.with;
-            add("with, 0xcf8:POUT min", "us", pci.min_us, stored, Fitted);
-            add("with, 0xcf8:POUT avg", "us", pci.avg_us, stored * (1.0 + share), Predicted);
-            add("with, 0x70:POUT min", "us", rtc.min_us, stored * cold, Predicted);
-            add("with, 0x70:POUT avg", "us", rtc.avg_us, stored * cold * (1.0 + share), Predicted);
-        }
-        X86Figures::PciConfig => {
-            let rows = &published.pci_config;
-            let us = |seconds: f64| seconds / rows.reads as f64 * 1e6;
-            let [out, input, load] = config_paths(machine)?.map(|stages| price(machine, &stages) / 1000.0);
-            let device = machine.around_ns(X86Extra::PciConfig.name()) / 1000.0;
-            let direct = machine.stage_ns(Stage::MemoryRead.name()) / 1000.0;
-            add("read by ports", "us", us(rows.pio_s), out + input + device, Fitted);
-            add("read by a load that exits", "us", us(rows.mmio_s), load + device, Fitted);
-            add("read mapped read-only", "us", us(rows.mmio_read_only_mapped_s), direct, Fitted);
-        }
-    }
-    Ok(figures)
-}
-
 struct Fitter {
     machine: Machine,
     fit: X86Fit,
@@ -181,7 +120,7 @@ struct Fitter {
 impl Fitter {
     fn pio_latency(&mut self, published: &Published) -> Result<(), FitError> {
         let (paths, figures) = (pio_paths(&self.machine)?, published.pio_latency_ns.in_order());
-        for ((sum, (_, stages)), ns) in X86Figures::PioLatencyNs.sums().iter().zip(paths).zip(figures) {
+        for ((sum, stages), ns) in X86Figures::PioLatencyNs.sums().iter().zip(paths).zip(figures) {
             self.solve(sum, ns, &[(1.0, stages)])?;
         }
         Ok(())
@@ -211,6 +150,12 @@ impl Fitter {
             return Err(FitError::Negative { what: "[around.pci-config]".to_owned(), ns: device });
         }
         self.set("around", X86Extra::PciConfig.name(), device);
+        let rest = X86Extra::BootRest.name();
+        let ns = rows.boot_scan_before_ms * 1e6 - scan_by_ports_ns(&self.machine, rest)?;
+        if ns < 0.0 {
+            return Err(FitError::Negative { what: format!("[around.{rest}]"), ns });
+        }
+        self.set("around", rest, ns);
         Ok(())
     }
 

@@ -3,16 +3,22 @@
 //! Three words are kept apart everywhere: a figure is **fitted** if the fit used it, **predicted** if the model gives it
 //! without having seen it, **measured** if it was read off a real kernel in this run.
 
+mod benchmark;
 mod calibrate;
 mod calibrate_x86;
+mod coalesced_pio;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod compare;
+mod comparison;
+mod pci_config;
+mod pio_latency;
 mod published;
 mod published_x86;
 mod reproduce;
 
+pub use benchmark::Benchmark;
 pub use calibrate::{Calibration, FitError, FittedCost, calibrate};
-pub use calibrate_x86::{X86Calibration, X86Figure, calibrate_x86, x86_figures};
-pub use published::{Benchmark, Published, Rows};
-pub use published_x86::{CoalescedPio, PciConfig, PerfRow, PioLatency};
-pub use reproduce::{Comparison, Figure, ReproduceError, Standing, reproduce};
+pub use calibrate_x86::{X86Calibration, calibrate_x86};
+pub use comparison::{Comparison, Figure, PerfPair, PerfTable, ReproduceError, Standing};
+pub use published::{CoalescedPio, PciConfig, PerfRow, PioLatency, Published, Rows};
+pub use reproduce::reproduce;

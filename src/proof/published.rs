@@ -1,53 +1,10 @@
 //! Published rows, compiled in.
 
-use std::str::FromStr;
-
 use serde::Deserialize;
 
 use crate::machine::{FileError, parse_toml};
 
-use super::published_x86::{CoalescedPio, PciConfig, PioLatency};
-
-/// A benchmark with published rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Benchmark {
-    /// FIO on a null block device.
-    Fio,
-    /// NetPerf TCP_RR.
-    Netperf,
-}
-
-impl Benchmark {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Fio, Self::Netperf];
-
-    /// Name on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fio => "fio",
-            Self::Netperf => "netperf",
-        }
-    }
-
-    /// The scenario that simulates it.
-    #[must_use]
-    pub const fn scenario(self) -> &'static str {
-        match self {
-            Self::Fio => "fio-null-blk",
-            Self::Netperf => "netperf-tcp-rr",
-        }
-    }
-}
-
-impl FromStr for Benchmark {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|benchmark| benchmark.name() == name);
-        found.ok_or_else(|| format!("no published benchmark is named `{name}`: fio or netperf"))
-    }
-}
+pub use super::published_x86::{CoalescedPio, PciConfig, PerfRow, PioLatency};
 
 /// Rows of one benchmark.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -67,8 +24,10 @@ pub struct Rows {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    fio: Rows,
-    netperf: Rows,
+    /// FIO, 2016.
+    pub fio: Rows,
+    /// NetPerf, 2016.
+    pub netperf: Rows,
     /// Times of one OUT, 2007.
     pub pio_latency_ns: PioLatency,
     /// Coalesced port I/O, 2018.
@@ -99,15 +58,6 @@ impl Published {
     pub fn built_in() -> Result<Self, FileError> {
         parse_toml("models/figures.toml", include_str!("../../models/figures.toml"))
     }
-
-    /// Rows of a benchmark.
-    #[must_use]
-    pub const fn rows(&self, benchmark: Benchmark) -> &Rows {
-        match benchmark {
-            Benchmark::Fio => &self.fio,
-            Benchmark::Netperf => &self.netperf,
-        }
-    }
 }
 
 impl Rows {
@@ -133,8 +83,8 @@ mod tests {
     #[test]
     fn the_published_rows_say_what_a_hit_saves() {
         let published = Published::built_in().unwrap();
-        let (fio, fio_error) = published.rows(Benchmark::Fio).saving_ns();
-        let (net, net_error) = published.rows(Benchmark::Netperf).saving_ns();
+        let (fio, fio_error) = published.fio.saving_ns();
+        let (net, net_error) = published.netperf.saving_ns();
         assert!((546.0..547.0).contains(&fio) && fio_error < 20.0, "{fio} +- {fio_error}");
         assert!((606.0..608.0).contains(&net) && net_error < 45.0, "{net} +- {net_error}");
     }

@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use crate::sim::ExitStat;
+
 /// Times of one OUT by how far it goes, ns.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -69,6 +71,28 @@ impl PerfRow {
     pub fn deviation_us(&self) -> f64 {
         self.avg_spread_pct / 100.0 * self.avg_us * (self.samples as f64).sqrt()
     }
+
+    /// Step in which least and greatest were printed, us: rows with whole ones look rounded (or cut) to microseconds.
+    #[must_use]
+    pub fn resolution_us(&self) -> f64 {
+        let whole = |us: f64| us.fract().abs() < f64::EPSILON;
+        if whole(self.min_us) && whole(self.max_us) { 1.0 } else { 0.01 }
+    }
+}
+
+impl From<&PerfRow> for ExitStat {
+    fn from(row: &PerfRow) -> Self {
+        Self {
+            event: row.access.clone(),
+            samples: row.samples,
+            samples_percent: row.samples_pct,
+            time_percent: row.time_pct,
+            min_ns: row.min_us * 1000.0,
+            max_ns: row.max_us * 1000.0,
+            mean_ns: row.avg_us * 1000.0,
+            spread_percent: row.avg_spread_pct,
+        }
+    }
 }
 
 /// `perf kvm stat` without and with coalesced port I/O.
@@ -99,6 +123,10 @@ pub struct PciConfig {
     pub mmio_s: f64,
     /// By a load from memory mapped read-only, s.
     pub mmio_read_only_mapped_s: f64,
+    /// What exiting loads save over ports, percent.
+    pub mmio_saves_pct: f64,
+    /// How many times faster than ports the mapped reads are.
+    pub mapped_fold: f64,
     /// A guest's scan at boot before, ms.
     pub boot_scan_before_ms: f64,
     /// After, ms.

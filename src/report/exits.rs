@@ -8,25 +8,31 @@ const NAME: usize = 20;
 /// Header and rows. Times are in microseconds; the term behind `+-` is the standard error of the mean, relative to it.
 #[must_use]
 pub fn perf_kvm_stat(rows: &[ExitStat]) -> String {
-    let mut text = format!(
+    rows.iter().fold(perf_header(), |text, row| text + &perf_row(row) + "\n")
+}
+
+/// The columns' names, and the empty line below them.
+pub(super) fn perf_header() -> String {
+    format!(
         "{:>NAME$} {:>10} {:>9} {:>9} {:>11} {:>11} {:>16}\n\n",
         "IO Port Access", "Samples", "Samples%", "Time%", "Min Time", "Max Time", "Avg time"
-    );
-    for row in rows {
-        let us = |ns: f64| ns / 1000.0;
-        text += &format!(
-            "{:>NAME$} {:>10} {:>8.2}% {:>8.2}% {:>9.2}us {:>9.2}us {:>9.2}us ( +-{:>7.2}% )\n",
-            row.event,
-            row.samples,
-            row.samples_percent,
-            row.time_percent,
-            us(row.min_ns),
-            us(row.max_ns),
-            us(row.mean_ns),
-            row.spread_percent
-        );
-    }
-    text
+    )
+}
+
+/// A row, without the line's end.
+pub(super) fn perf_row(row: &ExitStat) -> String {
+    let us = |ns: f64| ns / 1000.0;
+    format!(
+        "{:>NAME$} {:>10} {:>8.2}% {:>8.2}% {:>9.2}us {:>9.2}us {:>9.2}us ( +-{:>7.2}% )",
+        row.event,
+        row.samples,
+        row.samples_percent,
+        row.time_percent,
+        us(row.min_ns),
+        us(row.max_ns),
+        us(row.mean_ns),
+        row.spread_percent
+    )
 }
 
 #[cfg(test)]

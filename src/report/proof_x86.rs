@@ -2,10 +2,11 @@
 
 use serde::Serialize;
 
-use crate::proof::{X86Calibration, X86Figure};
+use crate::proof::X86Calibration;
 
 use super::Report;
 use super::csv::Row;
+use super::proof::{comparison_rows, published};
 use super::table::figures;
 
 /// A fit of an x86 model.
@@ -15,16 +16,12 @@ pub struct X86CalibrationReport {
     pub calibration: X86Calibration,
 }
 
-fn error_percent(figure: &X86Figure) -> f64 {
-    (figure.model / figure.published - 1.0) * 100.0
-}
-
 impl Report for X86CalibrationReport {
     fn table(&self) -> String {
         let fit = &self.calibration;
         let sums: Vec<_> = fit.sums.iter().map(|(name, ns)| format!("{name} {ns:.3} ns")).collect();
         let mut text = format!(
-            "Published: {}.\nEach figure fixes one sum of stages: {}; its split is assumed ([fit.sums.*]).\n\n",
+            "Published: {}.\nFigures fix one sum of stages each: {}; its split is assumed ([fit.sums.*]).\n\n",
             fit.source,
             sums.join(", ")
         );
@@ -35,20 +32,7 @@ impl Report for X86CalibrationReport {
             table.add_row(std::iter::once(format!("{}.{}", cost.table, cost.name)).chain(cells));
         }
         text += &format!("{table}\n\n");
-        let mut table = figures(&["", "unit", "published", "model", "error", "model is"]);
-        for figure in &fit.figures {
-            // Against a published 0 no share can be given.
-            let error = error_percent(figure);
-            table.add_row([
-                figure.label.clone(),
-                figure.unit.to_owned(),
-                format!("{:.2}", figure.published),
-                format!("{:.2}", figure.model),
-                if error.is_finite() { format!("{error:+.2} %") } else { "-".to_owned() },
-                figure.standing.name().to_owned(),
-            ]);
-        }
-        text + &format!("{table}\n")
+        text + &published(&fit.comparisons)
     }
 
     fn rows(&self) -> Vec<Row> {
@@ -58,10 +42,7 @@ impl Report for X86CalibrationReport {
             let unit = if cost.table == "noise" && cost.name != "deviation-ns" { "" } else { "ns" };
             Row::new(&fit.machine.name, &format!("{}.{}", cost.table, cost.name), cost.ns, unit, "fitted")
         }));
-        for figure in &fit.figures {
-            rows.push(Row::new(&figure.label, "published", figure.published, figure.unit, "published"));
-            rows.push(Row::new(&figure.label, "model", figure.model, figure.unit, figure.standing.name()));
-        }
+        rows.extend(fit.comparisons.iter().flat_map(comparison_rows));
         rows
     }
 }

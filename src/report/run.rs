@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::machine::Kind;
-use crate::sim::{NOISE_ROW, RunResult};
+use crate::sim::{ConfigStats, NOISE_ROW, RunResult};
 
 use super::csv::Row;
 use super::exits::perf_kvm_stat;
@@ -43,7 +43,9 @@ pub(super) fn heading(run: &RunResult) -> String {
         format!("{} with {}", run.kernel, switches.join(", "))
     };
     // A sequence has its own pages and no devices; on x86 the workload says which devices there are.
-    let guest = if run.workload == "sequence" || run.kind == Kind::X86 {
+    let guest = if run.config.is_some() {
+        format!("1 vCPU, {} virtio function(s)", run.devices)
+    } else if run.workload == "sequence" || run.kind == Kind::X86 {
         "1 vCPU".to_owned()
     } else {
         format!("{} vCPU(s), {} device(s), {} layout, {}", run.vcpus, run.devices, run.layout, run.notify)
@@ -60,7 +62,7 @@ fn label(runs: &[RunResult], run: &RunResult) -> String {
 }
 
 /// One column a run.
-fn overview(runs: &[RunResult]) -> comfy_table::Table {
+pub(super) fn overview(runs: &[RunResult]) -> comfy_table::Table {
     let labels: Vec<_> = runs.iter().map(|run| label(runs, run)).collect();
     let mut header = vec!["simulated"];
     header.extend(labels.iter().map(String::as_str));
@@ -96,6 +98,9 @@ fn overview(runs: &[RunResult]) -> comfy_table::Table {
     line("served as RAM", &|run| nonzero(run.outcomes.ram));
     line("reflected to the guest", &|run| nonzero(run.outcomes.reflected));
     line("RAM taken for MMIO", &|run| run.ram_as_mmio.map_or_else(String::new, |ram| grouped(ram.count)));
+    for (name, cell) in CONFIG {
+        line(name, &|run| run.config.as_ref().map_or_else(String::new, cell));
+    }
     line("ns per access", &|run| format!("{:.1}", run.ns_per_access));
     for (name, cell) in what_if::LINES {
         line(name, &|run| runs.last().map_or_else(String::new, |asked| cell(run, asked)));
@@ -113,6 +118,22 @@ fn overview(runs: &[RunResult]) -> comfy_table::Table {
     }
     table
 }
+
+type ConfigLine = (&'static str, fn(&ConfigStats) -> String);
+
+/// What a table says of configuration accesses. Exits are those to user space.
+const CONFIG: [ConfigLine; 8] = [
+    ("functions found", |config| if config.functions > 0 { grouped(config.functions as u64) } else { String::new() }),
+    ("configuration reads", |config| grouped(config.reads)),
+    ("configuration writes", |config| grouped(config.writes)),
+    ("exits for a port", |config| grouped(config.port_exits)),
+    ("exits for an address", |config| grouped(config.mmio_exits)),
+    ("exits per read", |config| format!("{:.2}", config.read_exits as f64 / config.reads.max(1) as f64)),
+    ("reads from memory, no exit", |config| grouped(config.memory_reads)),
+    ("scan and rest of the boot, ms", |config| {
+        if config.scan_s > 0.0 { format!("{:.3}", config.scan_s * 1e3) } else { String::new() }
+    }),
+];
 
 /// Jobs whose own lines a table shows; JSON has all.
 const SHOWN_JOBS: usize = 8;
@@ -147,8 +168,17 @@ pub(super) fn stages(runs: &[RunResult]) -> String {
 /// Exits as `perf kvm stat` would show them, run by run.
 fn exits(runs: &[RunResult]) -> String {
     let seen = runs.iter().filter(|run| !run.exit_stats.is_empty());
-    seen.map(|run| format!("\nexits, {}\n{}", run.variant, perf_kvm_stat(&run.exit_stats))).collect()
+    let one = |run: &RunResult| {
+        let shown = &run.exit_stats[..run.exit_stats.len().min(SHOWN_EXITS)];
+        let more = run.exit_stats.len() - shown.len();
+        let more = if more > 0 { format!("{more} more are in --format json\n") } else { String::new() };
+        format!("\nexits, {}\n{}{more}", run.variant, perf_kvm_stat(shown))
+    };
+    seen.map(one).collect()
 }
+
+/// Ports and addresses that a table shows exits of: a scan by ECAM has one a register.
+const SHOWN_EXITS: usize = 12;
 
 /// What a request costs beside its doorbell.
 fn around(runs: &[RunResult]) -> String {
@@ -186,7 +216,13 @@ fn remarks(runs: &[RunResult]) -> String {
     if jobs > SHOWN_JOBS {
         text += &format!("\n{} more jobs are in --format json\n", jobs - SHOWN_JOBS);
     }
-    for note in runs.last().map_or(&[][..], |run| &run.notes) {
+    let mut notes: Vec<&String> = Vec::new();
+    for note in runs.iter().flat_map(|run| &run.notes) {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    for note in notes {
         text += &format!("\nnote: {note}");
     }
     if text.ends_with('\n') || text.is_empty() { text } else { text + "\n" }
@@ -232,6 +268,16 @@ fn rows_of(run: &RunResult, label: &str) -> Vec<Row> {
     for row in &run.stages {
         let per_access = row.total_ns / run.accesses.max(1) as f64;
         rows.push(Row::new(&subject, &format!("stage {}", row.stage), per_access, "ns", row.kind.name()));
+    }
+    if let Some(config) = &run.config {
+        rows.push(Row::new(&subject, "functions found", config.functions, "", ""));
+        rows.push(Row::new(&subject, "configuration reads", config.reads, "", ""));
+        rows.push(Row::new(&subject, "configuration writes", config.writes, "", ""));
+        rows.push(Row::new(&subject, "exits for a port", config.port_exits, "", ""));
+        rows.push(Row::new(&subject, "exits for an address", config.mmio_exits, "", ""));
+        rows.push(Row::new(&subject, "exits of reads", config.read_exits, "", ""));
+        rows.push(Row::new(&subject, "reads from memory", config.memory_reads, "", ""));
+        rows.push(Row::new(&subject, "scan and rest of the boot", config.scan_s, "s", ""));
     }
     for row in &run.exit_stats {
         let subject = format!("{subject}, {}", row.event);

@@ -4,6 +4,8 @@
 //! before that, so that nobody sees a request before it is in its queue. Deterministic: events at one time run in the
 //! order they were scheduled.
 
+mod event;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -19,68 +21,8 @@ use super::events::Events;
 use super::setup::Setup;
 use super::stats::Stats;
 
-/// What a vCPU can have to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Task {
-    /// The interrupt handler of a device.
-    Interrupt(u32),
-    /// A guest thread.
-    Thread(u32),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
-    /// A vCPU is free for its next task.
-    Vcpu(u32),
-    /// A task becomes ready on a vCPU.
-    Ready(u32, Task),
-    /// A back end has finished a request.
-    Backend(u32),
-    /// The VMM's thread looks into the coalesced ring.
-    Poll,
-}
-
-/// An [`Event`] as one word. As an enum it is stored in pieces, and reading them back wider makes the processor wait
-/// longer than all else that a pending event costs.
-#[derive(Clone, Copy)]
-struct Code(u64);
-
-impl Code {
-    const fn of(kind: u64, vcpu: u32, number: u32) -> Self {
-        Self(kind << 62 | (vcpu as u64) << 33 | number as u64)
-    }
-}
-
-/// Set in the code of an interrupt that becomes ready, not in that of a thread.
-const INTERRUPT: u64 = 1 << 32;
-
-impl From<Event> for Code {
-    #[inline]
-    fn from(event: Event) -> Self {
-        match event {
-            Event::Vcpu(vcpu) => Self::of(0, vcpu, 0),
-            Event::Ready(vcpu, Task::Thread(thread)) => Self::of(1, vcpu, thread),
-            Event::Ready(vcpu, Task::Interrupt(device)) => Self(Self::of(1, vcpu, device).0 | INTERRUPT),
-            Event::Backend(device) => Self::of(2, 0, device),
-            Event::Poll => Self::of(3, 0, 0),
-        }
-    }
-}
-
-impl From<Code> for Event {
-    #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "each is the field it was put into")]
-    fn from(Code(word): Code) -> Self {
-        let (vcpu, number) = ((word << 2 >> 35) as u32, word as u32);
-        match word >> 62 {
-            0 => Self::Vcpu(vcpu),
-            1 if word & INTERRUPT != 0 => Self::Ready(vcpu, Task::Interrupt(number)),
-            1 => Self::Ready(vcpu, Task::Thread(number)),
-            2 => Self::Backend(number),
-            _ => Self::Poll,
-        }
-    }
-}
+pub(super) use event::Task;
+use event::{Code, Event};
 
 struct Cpu {
     vcpu: Vcpu,

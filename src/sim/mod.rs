@@ -23,6 +23,7 @@ use crate::addr::{EffectiveAddr, GuestPhysAddr};
 use crate::book3s::SlbError;
 use crate::book3s::insn::EncodeError;
 use crate::device::{BlkError, GuestRam, NetError, NotifyError, QueueError, Sides};
+use crate::io::pci::{PciError, Unreachable};
 use crate::io::{IoError, RingError};
 use crate::kvm_hv::{HcallError, Outcome, VmError};
 use crate::machine::{Kind, Prices, SimTime};
@@ -32,7 +33,7 @@ pub use coalesced::DrainDelay;
 pub use result::{AroundRow, JobResult, Metric, MissCount, PathShare, RamAsMmio, RunResult, StageRow};
 pub use scenario::{Baseline, Doorbells, Notify, Pattern, Scenario, ScenarioError, Workload};
 pub use stats::Outcomes;
-pub use x86::{ExitStat, NOISE_ROW, perf_window, stages_of};
+pub use x86::{ConfigStats, ExitStat, NOISE_ROW, perf_window, stages_of};
 
 use engine::{Core, Load};
 use setup::Setup;
@@ -136,6 +137,18 @@ pub enum SimError {
         /// Register C.
         flags: u64,
     },
+    /// The functions cannot be put on the bus.
+    #[error(transparent)]
+    Pci(#[from] PciError),
+    /// The register is out of the method's reach.
+    #[error(transparent)]
+    Unreachable(#[from] Unreachable),
+    /// Configuration accesses that did not give what is on the bus.
+    #[error("PCI configuration accesses did not give what is on the bus: {what}")]
+    NotAsConfigured {
+        /// What differs.
+        what: String,
+    },
     /// The ring holds a write that no doorbell is at.
     #[error("the coalesced ring holds a write at {addr:#x}, where no doorbell is, or one that nobody wrote")]
     StrayRingEntry {
@@ -182,7 +195,7 @@ pub fn run(scenario: &Scenario, progress: &mut dyn FnMut(f64)) -> Result<RunResu
         return x86::run(scenario, progress);
     }
     match &scenario.workload {
-        Workload::Pio(_) | Workload::Rtc(_) => {
+        Workload::Pio(_) | Workload::Rtc(_) | Workload::Pci(_) => {
             Err(SimError::Misfit { workload: scenario.workload.kind(), kind: scenario.machine.kind.name() })
         }
         Workload::Sequence(list) => sequence::run(scenario, list),

@@ -9,7 +9,7 @@ use super::coalesced::{Coalesced, DrainDelay};
 use super::engine::Core;
 use super::scenario::{Scenario, Workload};
 use super::stats::{Outcomes, Stats};
-use super::x86::ExitStat;
+use super::x86::{ConfigStats, ExitStat};
 
 /// The figure a benchmark prints.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -123,7 +123,7 @@ pub struct RunResult {
     pub machine: String,
     /// Its kind.
     pub kind: Kind,
-    /// What sets this run apart from those beside it: the cache design on POWER, the port mode on x86.
+    /// What sets this run apart from those beside it: the cache design on POWER, the port mode or configuration method on x86.
     pub variant: String,
     /// Kernel preset.
     pub kernel: &'static str,
@@ -183,6 +183,9 @@ pub struct RunResult {
     /// Exits as `perf kvm stat` counts and times them, x86.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub exit_stats: Vec<ExitStat>,
+    /// What PCI configuration accesses took, x86.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config: Option<ConfigStats>,
     /// Mean time an access held its vCPU in the VMM's device model behind an exit, ns; not in `ns_per_access`.
     pub user_device_ns: f64,
     /// Mean time from a doorbell's store until its back end was told (its drain, if it was coalesced), ns.
@@ -266,6 +269,7 @@ impl RunResult {
             paths,
             jobs: Vec::new(),
             exit_stats: Vec::new(),
+            config: None,
             user_device_ns: 0.0,
             told_ns: None,
             drain_delay_ns: None,
@@ -287,7 +291,8 @@ fn around_rows(scenario: &Scenario) -> Vec<AroundRow> {
     let costs: &[Extra] = match scenario.workload {
         Workload::Fio(_) => &[BlockSubmit, BackendWake, NullBlock, Interrupt, BlockComplete],
         Workload::Netperf(_) => &[NetSend, NetByte, BackendWake, NetEcho, Interrupt, NetReceive],
-        Workload::Doorbells(_) | Workload::Sequence(_) | Workload::Pio(_) | Workload::Rtc(_) => &[],
+        Workload::Doorbells(_) | Workload::Sequence(_) => &[],
+        Workload::Pio(_) | Workload::Rtc(_) | Workload::Pci(_) => &[],
     };
     let row = |extra: &Extra| {
         let cost = scenario.machine.around.get(extra.name())?;

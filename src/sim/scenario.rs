@@ -9,10 +9,12 @@ use serde::Deserialize;
 
 use crate::addr::{KernelBehaviour, Preset, SwitchError};
 use crate::device::NotifyLayout;
+use crate::io::pci::MAX_VIRTIO_FUNCTIONS;
 use crate::kvm_hv::{CacheDesign, CacheError};
 use crate::machine::{FileError, Kind, Machine, read_text};
 use crate::workload::fio::{FioError, JobFile, Plan};
 use crate::workload::netperf::{NetperfError, TcpRr};
+use crate::workload::pci_config::PciConfig;
 use crate::workload::ports::{PioStream, PortMode};
 use crate::workload::rtc_tick::RtcTick;
 use crate::workload::sequence::{Sequence, SequenceError};
@@ -32,6 +34,9 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("key31-page-out", include_str!("../../models/scenarios/key31-page-out.toml")),
     ("pio-timeline", include_str!("../../models/scenarios/pio-timeline.toml")),
     ("rtc-tick", include_str!("../../models/scenarios/rtc-tick.toml")),
+    ("pci-scan", include_str!("../../models/scenarios/pci-scan.toml")),
+    ("pci-raw-read", include_str!("../../models/scenarios/pci-raw-read.toml")),
+    ("pci-boot", include_str!("../../models/scenarios/pci-boot.toml")),
 ];
 
 /// Workload files shipped with the crate, which scenarios name: file name and text.
@@ -155,6 +160,8 @@ pub enum Workload {
     Pio(PioStream),
     /// The RTC as system tick, x86.
     Rtc(RtcTick),
+    /// PCI configuration, x86.
+    Pci(PciConfig),
 }
 
 impl Workload {
@@ -168,6 +175,7 @@ impl Workload {
             Self::Sequence(_) => "sequence",
             Self::Pio(_) => "pio",
             Self::Rtc(_) => "rtc",
+            Self::Pci(_) => "pci",
         }
     }
 
@@ -176,7 +184,7 @@ impl Workload {
     pub const fn machine_kind(&self) -> Kind {
         match self {
             Self::Fio(_) | Self::Netperf(_) | Self::Doorbells(_) | Self::Sequence(_) => Kind::Book3sHv,
-            Self::Pio(_) | Self::Rtc(_) => Kind::X86,
+            Self::Pio(_) | Self::Rtc(_) | Self::Pci(_) => Kind::X86,
         }
     }
 }
@@ -207,7 +215,7 @@ pub struct Scenario {
     pub cache: CacheDesign,
     /// vCPUs, 1 to 1024.
     pub vcpus: u32,
-    /// Devices, 1 to 1024.
+    /// Devices, 1 to 1024; of a PCI workload its virtio functions, 1 to 248.
     pub devices: u32,
     /// Doorbell layout.
     pub layout: NotifyLayout,
@@ -255,11 +263,15 @@ impl Scenario {
         }
     }
 
-    /// The runs that `hvmmio run` sets side by side. On x86 one a port mode. On POWER this scenario's own last: before it the
-    /// same without a cache, or, if its doorbells are coalesced, the two ways that a stock kernel has instead: the exit and
-    /// an ioeventfd as long as the store.
+    /// The runs that `hvmmio run` sets side by side. On x86 one a port mode or configuration method. On POWER this scenario's own
+    /// last: before it the same without a cache, or, if its doorbells are coalesced, the two ways that a stock kernel has
+    /// instead: the exit and an ioeventfd as long as the store.
     #[must_use]
     pub fn variants(&self, baseline: Baseline) -> Vec<Self> {
+        if let Workload::Pci(config) = &self.workload {
+            let by = |method: &_| Workload::Pci(PciConfig { method: *method, ..config.clone() });
+            return config.methods.iter().map(|method| Self { workload: by(method), ..self.clone() }).collect();
+        }
         if self.workload.machine_kind() == Kind::X86 {
             return self.modes.iter().map(|mode| Self { mode: *mode, ..self.clone() }).collect();
         }
@@ -275,6 +287,15 @@ impl Scenario {
         before
     }
 
+    /// How accesses are made and handled in a run, x86: the configuration method of a PCI workload, else the port mode.
+    #[must_use]
+    pub const fn way(&self) -> &'static str {
+        match &self.workload {
+            Workload::Pci(config) => config.method.name(),
+            _ => self.mode.name(),
+        }
+    }
+
     /// Sets the number of vCPUs.
     ///
     /// # Errors
@@ -287,9 +308,13 @@ impl Scenario {
     /// Sets the number of devices.
     ///
     /// # Errors
-    /// 0, or more than 1024.
+    /// 0, or more than 1024 (of a PCI workload, 248: [`MAX_VIRTIO_FUNCTIONS`]).
     pub fn set_devices(&mut self, devices: u64) -> Result<(), ScenarioError> {
-        self.devices = in_range("devices", devices, MAX_DEVICES)?;
+        let most = match self.workload {
+            Workload::Pci(_) => u64::from(MAX_VIRTIO_FUNCTIONS),
+            _ => MAX_DEVICES,
+        };
+        self.devices = in_range("devices", devices, most)?;
         Ok(())
     }
 }

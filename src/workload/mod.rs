@@ -1,9 +1,10 @@
-//! Workloads: fio jobs, netperf tests, PCI scans, access sequences and the guest that performs them; port I/O and the RTC
+//! Workloads: fio jobs, netperf tests, PCI configuration and scans, access sequences and the guest that performs them; port I/O and the RTC
 //! tick on x86.
 
 pub mod fio;
 pub mod guest;
 pub mod netperf;
+pub mod pci_config;
 pub mod pci_scan;
 pub mod ports;
 pub mod rtc_tick;

@@ -38,17 +38,28 @@ impl PciBus {
     /// # Errors
     /// More than [`MAX_VIRTIO_FUNCTIONS`].
     pub fn with_virtio(count: u16, attachment: Attachment) -> Result<Self, PciError> {
+        let mut bus = Self::new();
+        for (bdf, function) in Self::virtio_functions(count, attachment)? {
+            bus.insert(bdf, function.config_space()?)?;
+        }
+        Ok(bus)
+    }
+
+    /// The functions of [`Self::with_virtio`], in the order in which they are put there.
+    ///
+    /// # Errors
+    /// More than [`MAX_VIRTIO_FUNCTIONS`].
+    pub fn virtio_functions(count: u16, attachment: Attachment) -> Result<Vec<(Bdf, FunctionConfig)>, PciError> {
         if count > MAX_VIRTIO_FUNCTIONS {
             return Err(PciError::TooManyFunctions { asked: count });
         }
-        let mut bus = Self::new();
-        bus.insert(Bdf::default(), Self::host_bridge().config_space()?)?;
+        let mut functions = vec![(Bdf::default(), Self::host_bridge())];
         let ids = [VirtioId::NET, VirtioId::BLOCK, VirtioId::CONSOLE, VirtioId::ENTROPY];
         let places = (0..8).flat_map(|function| (1..32).map(move |device| Bdf::new(0, device, function)));
         for (place, id) in places.zip(ids.into_iter().cycle()).take(count.into()) {
-            bus.insert(place?, VirtioFunction::new(id, attachment).config_space()?)?;
+            functions.push((place?, VirtioFunction::new(id, attachment).describe()));
         }
-        Ok(bus)
+        Ok(functions)
     }
 
     /// The host bridge's description.

@@ -13,7 +13,7 @@ use crate::workload::netperf::TcpRr;
 use crate::workload::ports::PortMode;
 use crate::workload::sequence::Sequence;
 
-use super::file_x86::{RawPio, RawRtc};
+use super::file_x86::{RawPci, RawPio, RawRtc};
 use super::{BUILT_IN_WORKLOADS, Doorbells, Notify, Scenario, ScenarioError, Workload};
 
 #[derive(Deserialize)]
@@ -37,6 +37,18 @@ struct RawScenario {
     sequence: Option<RawSequence>,
     pio: Option<RawPio>,
     rtc: Option<RawRtc>,
+    pci: Option<RawPci>,
+}
+
+/// The one workload table of a scenario.
+enum RawWorkload {
+    Fio(RawJob),
+    Netperf(RawNetperf),
+    Doorbells(Doorbells),
+    Sequence(RawSequence),
+    Pio(RawPio),
+    Rtc(RawRtc),
+    Pci(RawPci),
 }
 
 #[derive(Deserialize)]
@@ -171,45 +183,59 @@ impl Scenario {
         let (raw_cache, raw_guest) = (raw.cache.unwrap_or_default(), raw.guest.unwrap_or_default());
         let cache = CacheDesign::new(raw_cache.entries, raw_cache.policy).map_err(|e| at("entries", e.to_string()))?;
         let notify = raw.notify.unwrap_or_default().check().map_err(|(key, what)| at(key, what))?;
-        let mut modes = Vec::new();
-        let (table, workload) = match (raw.fio, raw.netperf, raw.doorbells, raw.sequence, raw.pio, raw.rtc) {
-            (Some(fio), None, None, None, None, None) => {
+        let (mut modes, mut devices) = (Vec::new(), raw_guest.devices);
+        let tables = [
+            raw.fio.map(RawWorkload::Fio),
+            raw.netperf.map(RawWorkload::Netperf),
+            raw.doorbells.map(RawWorkload::Doorbells),
+            raw.sequence.map(RawWorkload::Sequence),
+            raw.pio.map(RawWorkload::Pio),
+            raw.rtc.map(RawWorkload::Rtc),
+            raw.pci.map(RawWorkload::Pci),
+        ];
+        let mut tables = tables.into_iter().flatten();
+        let (Some(only), None) = (tables.next(), tables.next()) else {
+            let what = "a scenario has exactly one workload table: [fio], [netperf], [doorbells] or [sequence]; on x86 [pio], [rtc] or [pci]";
+            return Err(at("name", what.to_owned()));
+        };
+        let (table, workload) = match only {
+            RawWorkload::Fio(fio) => {
                 let job = match named(&fio.job, folder) {
                     Named::BuiltIn(name, text) => JobFile::parse(name, text, &environment)?,
                     Named::Path(path) => JobFile::read(&path)?,
                 };
                 ("fio", Workload::Fio(Box::new(job.plan()?)))
             }
-            (None, Some(net), None, None, None, None) => {
+            RawWorkload::Netperf(net) => {
                 let test = TcpRr::by_name(&net.test, net.request, net.response, net.duration_s);
                 ("netperf", Workload::Netperf(test.map_err(|error| at("netperf", error.to_string()))?))
             }
-            (None, None, Some(doorbells), None, None, None) => {
+            RawWorkload::Doorbells(doorbells) => {
                 if doorbells.count == 0 || doorbells.count > 1 << 40 {
                     return Err(at("count", format!("count = {}: 1 to 2^40", doorbells.count)));
                 }
                 ("doorbells", Workload::Doorbells(doorbells))
             }
-            (None, None, None, Some(sequence), None, None) => {
+            RawWorkload::Sequence(sequence) => {
                 let sequence = match named(&sequence.file, folder) {
                     Named::BuiltIn(name, text) => Sequence::parse(name, text)?,
                     Named::Path(path) => Sequence::read(&path)?,
                 };
                 ("sequence", Workload::Sequence(sequence))
             }
-            (None, None, None, None, Some(pio), None) => {
+            RawWorkload::Pio(pio) => {
                 let (stream, asked) = pio.check().map_err(|(key, what)| at(key, what))?;
                 modes = asked;
                 ("pio", Workload::Pio(stream))
             }
-            (None, None, None, None, None, Some(rtc)) => {
+            RawWorkload::Rtc(rtc) => {
                 let (tick, asked) = rtc.check().map_err(|(key, what)| at(key, what))?;
                 modes = asked;
                 ("rtc", Workload::Rtc(tick))
             }
-            _ => {
-                let what = "a scenario has exactly one workload table: [fio], [netperf], [doorbells] or [sequence]; on x86 [pio] or [rtc]";
-                return Err(at("name", what.to_owned()));
+            RawWorkload::Pci(pci) => {
+                devices = pci.devices();
+                ("pci", Workload::Pci(pci.check().map_err(|(key, what)| at(key, what))?))
             }
         };
         let (needs, has) = (workload.machine_kind(), machine.kind);
@@ -240,7 +266,7 @@ impl Scenario {
             seed: raw.seed,
         };
         scenario.set_vcpus(raw_guest.vcpus).map_err(|error| at("vcpus", error.to_string()))?;
-        scenario.set_devices(raw_guest.devices).map_err(|error| at("devices", error.to_string()))?;
+        scenario.set_devices(devices).map_err(|error| at("devices", error.to_string()))?;
         if !(18..=46).contains(&scenario.hpt_order) {
             return Err(at("hpt_order", format!("hpt_order = {}: 18 to 46", scenario.hpt_order)));
         }

@@ -4,7 +4,9 @@ use serde::Deserialize;
 
 use crate::addr::Port;
 use crate::device::Rtc;
+use crate::io::pci::{Attachment, ReadOnlySlots, Register, Width};
 use crate::kvm_x86::PortWidth;
+use crate::workload::pci_config::{PciConfig, PciMethod, PciTask};
 use crate::workload::ports::{PioStream, PortDirection, PortMode};
 use crate::workload::rtc_tick::RtcTick;
 
@@ -39,8 +41,51 @@ pub(super) struct RawRtc {
     modes: Vec<PortMode>,
 }
 
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+enum RawTask {
+    Scan,
+    RawRead,
+}
+
+#[derive(Clone, Copy, Deserialize, Default)]
+#[serde(rename_all = "kebab-case")]
+enum RawAttachment {
+    Conventional,
+    #[default]
+    Express,
+}
+
+#[derive(Clone, Copy, Deserialize, Default)]
+#[serde(rename_all = "kebab-case")]
+enum RawSlots {
+    Absent,
+    #[default]
+    Present,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawPci {
+    task: RawTask,
+    #[serde(default = "one")]
+    devices: u64,
+    #[serde(default)]
+    attachment: RawAttachment,
+    #[serde(default)]
+    read_only_slots: RawSlots,
+    register: Option<u16>,
+    reads: Option<u64>,
+    #[serde(default = "all_methods")]
+    methods: Vec<PciMethod>,
+}
+
 const fn one() -> u64 {
     1
+}
+
+fn all_methods() -> Vec<PciMethod> {
+    PciMethod::ALL.to_vec()
 }
 
 fn all_modes() -> Vec<PortMode> {
@@ -57,12 +102,12 @@ const MAX_COUNT: u64 = 1 << 40;
 const MAX_STRING: u64 = 1 << 20;
 /// Most reads of the PM timer at a tick.
 const MAX_READS: u32 = 1000;
+/// Reads of the published benchmark.
+const RAW_READS: u64 = 100_000;
 
-fn checked_modes(modes: Vec<PortMode>) -> Result<Vec<PortMode>, Wrong> {
-    if modes.is_empty() {
-        return Err(("modes", "modes is empty: name at least one".to_owned()));
-    }
-    Ok(modes)
+/// A list of modes or methods, which must not be empty.
+fn some<T>(key: &'static str, list: Vec<T>) -> Result<Vec<T>, Wrong> {
+    if list.is_empty() { Err((key, format!("{key} is empty: name at least one"))) } else { Ok(list) }
 }
 
 fn within(key: &'static str, value: u64, least: u64, most: u64) -> Result<u64, Wrong> {
@@ -80,7 +125,7 @@ impl RawPio {
         let count = within("count", self.count, 1, MAX_COUNT)?;
         let gap_ns = within("gap_ns", self.gap_ns, 0, 1_000_000_000)?;
         let stream = PioStream { port: Port(port), direction: self.direction, width, count, string, gap_ns };
-        Ok((stream, checked_modes(self.modes)?))
+        Ok((stream, some("modes", self.modes)?))
     }
 }
 
@@ -98,6 +143,40 @@ impl RawRtc {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 86,400 s in ns fit u64")]
         let duration_ns = (self.duration_s * 1e9).ceil() as u64;
         let tick = RtcTick { rate_hz: self.rate_hz, duration_ns, pm_timer_reads: self.pm_timer_reads };
-        Ok((tick, checked_modes(self.modes)?))
+        Ok((tick, some("modes", self.modes)?))
+    }
+}
+
+impl RawPci {
+    /// Virtio functions; the scenario checks their number.
+    pub(super) const fn devices(&self) -> u64 {
+        self.devices
+    }
+
+    pub(super) fn check(self) -> Result<PciConfig, Wrong> {
+        let task = match self.task {
+            RawTask::Scan => {
+                let beside = [("register", self.register.is_some()), ("reads", self.reads.is_some())];
+                if let Some((key, _)) = beside.into_iter().find(|(_, given)| *given) {
+                    return Err((key, format!("{key} goes with task = \"raw-read\" only")));
+                }
+                PciTask::Scan
+            }
+            RawTask::RawRead => {
+                let count = within("reads", self.reads.unwrap_or(RAW_READS), 1, MAX_COUNT)?;
+                let register = Register::new(self.register.unwrap_or(0), Width::Dword);
+                PciTask::RawReads { register: register.map_err(|error| ("register", error.to_string()))?, count }
+            }
+        };
+        let attachment = match self.attachment {
+            RawAttachment::Conventional => Attachment::Conventional,
+            RawAttachment::Express => Attachment::IntegratedEndpoint,
+        };
+        let slots = match self.read_only_slots {
+            RawSlots::Absent => ReadOnlySlots::Absent,
+            RawSlots::Present => ReadOnlySlots::Present,
+        };
+        let methods = some("methods", self.methods)?;
+        Ok(PciConfig { task, attachment, slots, method: methods[0], methods })
     }
 }

@@ -1,10 +1,11 @@
 //! The x86 executor: one vCPU in virtual time, its exits handled by user space as a VMM does.
 //!
 //! A workload is a function that lets a [`Guest`] perform instructions and time pass, and reads its sums at the end. A new one
-//! (PCI configuration) adds a file here and a line in [`run`].
+//! adds a file here and a line in [`run`].
 
 mod exits;
 mod noise;
+mod pci;
 mod pio;
 mod result;
 mod rtc;
@@ -25,6 +26,7 @@ use super::scenario::{Scenario, Workload};
 
 pub use exits::{ExitStat, perf_window};
 use noise::HostNoise;
+pub use pci::ConfigStats;
 pub use result::NOISE_ROW;
 use stats::Spent;
 pub(super) use stats::X86Stats;
@@ -34,13 +36,16 @@ struct Told {
     metric: Metric,
     jobs: Vec<JobResult>,
     notes: Vec<String>,
+    /// What configuration accesses took, where the workload makes any.
+    config: Option<ConfigStats>,
 }
 
-/// Runs an x86 scenario in its [`PortMode`].
+/// Runs an x86 scenario in its [`PortMode`] or by its configuration method.
 pub(super) fn run(scenario: &Scenario, progress: &mut dyn FnMut(f64)) -> Result<RunResult, SimError> {
     let (guest, told) = match &scenario.workload {
         Workload::Pio(stream) => pio::run(scenario, stream, progress)?,
         Workload::Rtc(tick) => rtc::run(scenario, *tick, progress)?,
+        Workload::Pci(config) => pci::run(scenario, config, progress)?,
         Workload::Fio(_) | Workload::Netperf(_) | Workload::Doorbells(_) | Workload::Sequence(_) => {
             return Err(SimError::Misfit { workload: scenario.workload.kind(), kind: scenario.machine.kind.name() });
         }

@@ -1,8 +1,9 @@
 //! An x86 run's result, in the form that all runs have.
 
-use crate::machine::SimTime;
-use crate::sim::result::{PathShare, RunResult, StageRow};
-use crate::sim::scenario::Scenario;
+use crate::machine::{SimTime, X86Extra};
+use crate::sim::result::{AroundRow, PathShare, RunResult, StageRow};
+use crate::sim::scenario::{Scenario, Workload};
+use crate::workload::pci_config::PciTask;
 
 use super::{Told, X86Stats};
 
@@ -24,7 +25,7 @@ pub(super) fn collect(scenario: &Scenario, stats: &X86Stats, now: SimTime, told:
         workload: scenario.workload.kind(),
         machine: scenario.machine.name.clone(),
         kind: scenario.machine.kind,
-        variant: scenario.mode.name().to_owned(),
+        variant: scenario.way().to_owned(),
         kernel: scenario.preset.name(),
         switches: scenario.behaviour.differences(&scenario.preset.behaviour()),
         cache: String::new(),
@@ -47,10 +48,11 @@ pub(super) fn collect(scenario: &Scenario, stats: &X86Stats, now: SimTime, told:
         attempts: stats.vm_exits,
         ns_per_access: per(stats.time, stats.accesses),
         stages: stage_rows(scenario, stats),
-        around: Vec::new(),
+        around: around_rows(scenario),
         paths,
         jobs: told.jobs,
         exit_stats: stats.exit_stats(),
+        config: told.config,
         user_device_ns: 0.0,
         told_ns: None,
         drain_delay_ns: None,
@@ -58,6 +60,21 @@ pub(super) fn collect(scenario: &Scenario, stats: &X86Stats, now: SimTime, told:
         notes: told.notes,
         failure: None,
     }
+}
+
+/// What a workload pays beside its accesses' own stages.
+fn around_rows(scenario: &Scenario) -> Vec<AroundRow> {
+    let costs: &[X86Extra] = match &scenario.workload {
+        Workload::Pci(config) if config.task == PciTask::Scan => &[X86Extra::PciConfig, X86Extra::BootRest],
+        Workload::Pci(_) => &[X86Extra::PciConfig],
+        Workload::Rtc(_) => &[X86Extra::Interrupt],
+        _ => &[],
+    };
+    let row = |extra: &X86Extra| {
+        let cost = scenario.machine.around.get(extra.name())?;
+        Some(AroundRow { cost: extra.name(), covers: extra.doc().trim(), ns: cost.ns, kind: cost.kind })
+    };
+    costs.iter().filter_map(row).collect()
 }
 
 /// The stages gone through, and what the host added to them. A stage's price is that of a warm vCPU; its total is what was

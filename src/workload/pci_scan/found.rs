@@ -1,6 +1,10 @@
 //! What a scan finds.
 
-use crate::io::pci::{BarKind, Bdf, Class};
+use std::fmt::Debug;
+
+use crate::io::pci::{
+    BarKind, Bdf, CONVENTIONAL_BYTES, Capability, Class, FunctionConfig, VirtioStructure, regs::CAP_EXPRESS,
+};
 
 /// A function as the scan saw it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -43,6 +47,50 @@ pub struct FoundFunction {
     pub msix_vectors: Option<u16>,
     /// What the virtio driver read of the structures, in the order it looks for them.
     pub virtio: Vec<FoundVirtio>,
+}
+
+impl FoundFunction {
+    /// Compares with a description, as far as a method that reaches `reach` bytes can see it.
+    pub(super) fn check(&self, config: &FunctionConfig, reach: u16) -> Result<(), String> {
+        let same = |what: &str, found: &dyn Debug, there: &dyn Debug| {
+            let (found, there) = (format!("{found:x?}"), format!("{there:x?}"));
+            if found == there { Ok(()) } else { Err(format!("{}: {what} {found} found, {there} is there", self.bdf)) }
+        };
+        same("vendor and device", &(self.vendor, self.device), &(config.vendor, config.device))?;
+        same("class and revision", &(self.class, self.revision), &(config.class, config.revision))?;
+        let subsystem = (config.subsystem_vendor, config.subsystem);
+        same("subsystem", &(self.subsystem_vendor, self.subsystem), &subsystem)?;
+        same("interrupt pin", &self.interrupt_pin, &(config.interrupt_pin as u8))?;
+        let bars = (0_u8..).zip(config.bars).filter_map(|(index, bar)| bar.map(|bar| (index, bar.kind, bar.size)));
+        let found: Vec<_> = self.bars.iter().map(|bar| (bar.index, bar.kind, bar.size)).collect();
+        same("BARs", &found, &bars.collect::<Vec<_>>())?;
+        same("ROM", &self.rom.map(|rom| rom.size), &config.rom.map(u64::from))?;
+
+        let ids: Vec<_> = config.capabilities.iter().map(Capability::id).collect();
+        same("capabilities", &self.capabilities.iter().map(|found| found.id).collect::<Vec<_>>(), &ids)?;
+        let vectors = config.capabilities.iter().find_map(|capability| match capability {
+            Capability::MsiX { vectors, .. } => Some(*vectors),
+            _ => None,
+        });
+        same("MSI-X vectors", &self.msix_vectors, &vectors)?;
+        let structures = config.capabilities.iter().filter_map(|capability| match capability {
+            Capability::Virtio { structure: VirtioStructure::PciWindow, .. } => None,
+            Capability::Virtio { place, length, .. } => Some((place.bar, place.offset, *length)),
+            _ => None,
+        });
+        let mut structures: Vec<_> = structures.collect();
+        let mut found: Vec<_> = self.virtio.iter().map(|found| (found.bar, found.place, found.length)).collect();
+        structures.sort_unstable();
+        found.sort_unstable();
+        same("virtio structures", &found, &structures)?;
+
+        let express = ids.contains(&CAP_EXPRESS) || config.class.is(Class::HOST_BRIDGE);
+        let bytes = if express { reach } else { CONVENTIONAL_BYTES };
+        same("bytes of configuration space", &self.config_bytes, &bytes)?;
+        let extended = config.extended.iter().filter(|_| bytes > CONVENTIONAL_BYTES).map(|capability| capability.id());
+        let found: Vec<_> = self.extended.iter().map(|found| found.id).collect();
+        same("extended capabilities", &found, &extended.collect::<Vec<_>>())
+    }
 }
 
 /// A BAR that decodes something.

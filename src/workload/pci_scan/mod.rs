@@ -42,7 +42,7 @@ use std::ops::RangeInclusive;
 use counted::Counted;
 use function::Function;
 
-use crate::io::pci::{Bdf, ConfigAccess};
+use crate::io::pci::{Bdf, ConfigAccess, FunctionConfig};
 
 pub use counted::AccessCounts;
 pub use found::{FoundBar, FoundCapability, FoundExtended, FoundFunction, FoundRom, FoundVirtio};
@@ -75,8 +75,16 @@ pub struct ScanResult {
 }
 
 impl Scan {
-    /// Scans. Registers that `config` does not reach are taken as Linux takes them: no access, all ones.
+    /// Scans, then lets the virtio drivers look at what was found. Registers that `config` does not reach are taken as Linux
+    /// takes them: no access, all ones.
     pub fn run<C: ConfigAccess + ?Sized>(&self, config: &mut C) -> ScanResult {
+        let mut result = self.enumerate(config);
+        result.probe_drivers(config);
+        result
+    }
+
+    /// The scan alone: what `pci_subsys_init` does, before any driver.
+    pub fn enumerate<C: ConfigAccess + ?Sized>(&self, config: &mut C) -> ScanResult {
         let mut config = Counted::new(config);
         let mut functions = Vec::new();
         for bus in self.buses.clone() {
@@ -84,14 +92,38 @@ impl Scan {
                 scan_slot(&mut config, Bdf::from_bits(u16::from(bus) << 8 | device << 3), &mut functions);
             }
         }
-        let enumeration = std::mem::take(&mut config.counts);
+        ScanResult { functions, enumeration: config.counts, drivers: AccessCounts::default() }
+    }
+}
+
+impl ScanResult {
+    /// The virtio drivers' part, once all is scanned (`vp_modern_probe`); its accesses are added to `drivers`.
+    pub fn probe_drivers<C: ConfigAccess + ?Sized>(&mut self, config: &mut C) {
+        let mut config = Counted::new(config);
         let probe = |found| {
             let mut function = Function::resume(&mut config, found);
             function.probe_virtio();
             function.found
         };
-        let functions = functions.into_iter().map(probe).collect();
-        ScanResult { functions, enumeration, drivers: config.counts }
+        self.functions = std::mem::take(&mut self.functions).into_iter().map(probe).collect();
+        self.drivers.reads += config.counts.reads;
+        self.drivers.writes += config.counts.writes;
+    }
+
+    /// Compares with what was put on the bus, for a method that reaches `reach` bytes of a function (256 or 4096).
+    ///
+    /// # Errors
+    /// Says the first function and quantity that differ, as found and as configured.
+    pub fn check(&self, configured: &[(Bdf, FunctionConfig)], reach: u16) -> Result<(), String> {
+        let mut places: Vec<_> = configured.iter().collect();
+        places.sort_by_key(|(bdf, _)| *bdf);
+        let there: Vec<_> = places.iter().map(|(bdf, _)| *bdf).collect();
+        let found: Vec<_> = self.functions.iter().map(|function| function.bdf).collect();
+        if found != there {
+            let list = |list: &[Bdf]| list.iter().map(Bdf::to_string).collect::<Vec<_>>().join(", ");
+            return Err(format!("functions at {} found, {} are there", list(&found), list(&there)));
+        }
+        self.functions.iter().zip(places).try_for_each(|(function, (_, config))| function.check(config, reach))
     }
 }
 
