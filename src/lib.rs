@@ -20,7 +20,7 @@
 //! | [`workload`] | fio jobs, netperf tests, access sequences; port I/O, RTC tick, PCI scan |
 //! | [`sim`] | the event engine in virtual time, and the x86 executor |
 //! | [`host`] | real KVM; the only room with `unsafe` |
-//! | [`proof`] | reproduce published figures, calibrate |
+//! | [`proof`] | reproduce published figures, calibrate, compare with a host |
 //! | [`report`] | tables, JSON, CSV |
 //! | [`cli`] | one file per verb |
 //!

@@ -4,6 +4,7 @@
 
 mod args;
 mod calibrate;
+mod compare;
 mod error;
 mod host;
 mod list;
@@ -36,6 +37,8 @@ enum Verb {
     Run(run::Args),
     /// Real KVM on this machine
     Host(host::Args),
+    /// The simulator against this machine's KVM, access by access
+    Compare(compare::Args),
     /// List scenarios, machine models, kernels, policies and switches
     List(list::Args),
     /// Simulate the published benchmarks and set the figures side by side
@@ -69,6 +72,7 @@ pub fn main() -> ExitCode {
     let done = match &cli.verb {
         Verb::Run(args) => run::run(args),
         Verb::Host(args) => host::run(args),
+        Verb::Compare(args) => compare::run(args),
         Verb::List(args) => list::run(args),
         Verb::Reproduce(args) => reproduce::run(args),
         Verb::Sequence(args) => sequence::run(args),

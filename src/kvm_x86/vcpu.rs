@@ -69,6 +69,12 @@ impl Pending {
         Self { insn, phase: Phase::Guest, done: 0, string: Vec::new(), value: [0; 8], parts: [None; 2] }
     }
 
+    /// The instruction.
+    #[must_use]
+    pub const fn instruction(&self) -> &Instruction {
+        &self.insn
+    }
+
     /// What an IN or a load has read, zero-extended; 0 before it is done, and for every other instruction. A load that an
     /// ioeventfd on the fast MMIO bus took has read nothing: its register keeps what it had, and this is 0.
     #[must_use]

@@ -7,6 +7,8 @@ mod benchmark;
 mod calibrate;
 mod calibrate_x86;
 mod coalesced_pio;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub mod compare;
 mod comparison;
 mod pci_config;
 mod pio_latency;

@@ -1,5 +1,7 @@
 //! Reports: tables, JSON and CSV from the records that the rooms above return. One look for all.
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod compare;
 pub mod csv;
 mod exits;
 mod host;
@@ -16,6 +18,8 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub use compare::{CompareReport, ComparedPart};
 pub use exits::perf_kvm_stat;
 pub use lists::list;
 pub use proof::{CalibrationReport, ReproduceReport};

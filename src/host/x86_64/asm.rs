@@ -41,9 +41,10 @@ const REP: u8 = 0xf3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label(usize);
 
-/// Code under construction, position independent but for what it is told.
+/// Code under construction. Only [`Self::jump_to`] depends on where it will be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asm {
+    base: u64,
     code: Vec<u8>,
 }
 
@@ -52,6 +53,12 @@ impl Asm {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// No code, to be loaded at an address.
+    #[must_use]
+    pub const fn at(base: u64) -> Self {
+        Self { base, code: Vec::new() }
     }
 
     /// The bytes so far.
@@ -175,6 +182,14 @@ impl Asm {
     /// `jmp label`, backwards.
     pub fn jump_back(&mut self, label: Label) -> &mut Self {
         self.put(&[0xe9]).displacement(label)
+    }
+
+    /// `jmp address`, within 2 GiB.
+    pub fn jump_to(&mut self, address: u64) -> &mut Self {
+        let next = self.base + self.code.len() as u64 + 5;
+        #[expect(clippy::cast_possible_truncation, reason = "guests have 4 GiB and code in the first 16 MiB")]
+        let distance = address.wrapping_sub(next) as u32;
+        self.put(&[0xe9]).put(&distance.to_le_bytes())
     }
 
     /// `dec reg; jnz label`, backwards.

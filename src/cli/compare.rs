@@ -1,0 +1,111 @@
+//! `hvmmio compare`.
+
+use super::args::OutputArgs;
+use super::{CliError, Done};
+
+/// Arguments.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// A scenario for x86 (see `hvmmio list`), compared in each of its modes; drawn streams if not given
+    scenario: Option<String>,
+    /// Drawn streams, of seeds from --seed on
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    streams: u64,
+    /// Accesses of a stream, and the most of a scenario in a mode
+    #[arg(long, value_name = "N", default_value_t = 5000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    accesses: u64,
+    /// Seed of the first stream
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Streams at a time; as many as there are processors if not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: Option<u16>,
+    /// Change a switch of the simulated kernel after those that the probe of this host set; may be given again
+    #[arg(long, value_name = "SWITCH=VALUE")]
+    set: Vec<String>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Compares.
+pub(super) fn run(args: &Args) -> Result<Done, CliError> {
+    here::run(args)
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod here {
+    use std::thread::available_parallelism;
+
+    use parking_lot::Mutex;
+
+    use super::Args;
+    use crate::addr::KernelBehaviour;
+    use crate::cli::progress::Progress;
+    use crate::cli::{CliError, Done, output};
+    use crate::host::x86_64::{System, probe};
+    use crate::kvm_x86::FastMmio;
+    use crate::proof::compare::{compare, compare_streams, stream_of};
+    use crate::report::{CompareReport, ComparedPart};
+    use crate::sim::Scenario;
+
+    type Kernel = (KernelBehaviour, FastMmio);
+
+    pub(super) fn run(args: &Args) -> Result<Done, CliError> {
+        let scenario = args.scenario.as_deref().map(Scenario::load).transpose()?;
+        let system = System::open().map_err(CliError::failed)?;
+        let probe = probe(&system).map_err(CliError::failed)?;
+        let mut behaviour = probe.behaviour();
+        for setting in &args.set {
+            behaviour.set(setting).map_err(CliError::input)?;
+        }
+        let kernel = (behaviour, probe.fast_mmio.unwrap_or_default());
+        let parts = match &scenario {
+            Some(scenario) => of_scenario(&system, kernel, scenario, args.accesses)?,
+            None => vec![drawn(&system, kernel, args)?],
+        };
+        let equal = parts.iter().all(|part| part.compared.difference.is_none());
+        let report = CompareReport::new(&probe.kernel, kernel, parts);
+        output::write(&report, &args.output)?;
+        Ok(if equal { Done::Well } else { Done::Failed })
+    }
+
+    fn drawn(system: &System, kernel: Kernel, args: &Args) -> Result<ComparedPart, CliError> {
+        let threads = args.threads.map_or_else(|| available_parallelism().map_or(1, usize::from), usize::from);
+        let progress = Mutex::new(Progress::new("compare"));
+        let what = (args.seed, args.streams, args.accesses);
+        let compared = compare_streams(system, kernel, what, threads, &|share| progress.lock().at(share));
+        drop(progress);
+        let name = format!("streams of {} accesses, seeds from {}", args.accesses, args.seed);
+        Ok(ComparedPart { name, compared: compared.map_err(CliError::failed)? })
+    }
+
+    fn of_scenario(
+        system: &System,
+        kernel: Kernel,
+        scenario: &Scenario,
+        most: u64,
+    ) -> Result<Vec<ComparedPart>, CliError> {
+        let mut parts = Vec::new();
+        for mode in &scenario.modes {
+            let Some(stream) = stream_of(scenario, *mode, most) else { continue };
+            let compared = compare(system, kernel, &stream).map_err(CliError::failed)?;
+            parts.push(ComparedPart { name: format!("{}, {mode}", scenario.name), compared });
+        }
+        if parts.is_empty() {
+            let what =
+                format!("{}: nothing to compare on a host; scenarios of port I/O and RTC ticks can be", scenario.name);
+            return Err(CliError::Input(what));
+        }
+        Ok(parts)
+    }
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+mod here {
+    use crate::cli::{CliError, Done};
+    use crate::host::NO_HOST_SIDE;
+
+    pub(super) fn run(_: &super::Args) -> Result<Done, CliError> {
+        Err(CliError::failed(NO_HOST_SIDE))
+    }
+}

@@ -1,0 +1,82 @@
+//! Scenarios as streams.
+
+use crate::addr::Port;
+use crate::device::{PM_TIMER_PORT, RTC_INDEX_PORT, Rtc};
+use crate::io::CoalescedZone;
+use crate::kvm_x86::{Instruction, PortWidth, StringStep};
+use crate::sim::{Scenario, Workload};
+use crate::workload::ports::{PioStream, PortDirection, PortMode};
+use crate::workload::rtc_tick::RtcTick;
+
+use super::stream::{Batch, Change, Devices, Stream};
+
+/// Accesses of a batch.
+const BATCH: usize = 256;
+/// Register B: periodic interrupts, 24 hours; register A's running chain.
+const PIE_24H: u32 = 0x42;
+const CHAIN: u8 = 0x20;
+
+/// The accesses of an x86 scenario in one of its modes, at most `most`; none if nothing of it leaves the guest for a host
+/// without its devices (a device in the kernel), or if it is no scenario for x86.
+#[must_use]
+pub fn stream_of(scenario: &Scenario, mode: PortMode, most: u64) -> Option<Stream> {
+    if mode == PortMode::InKernel {
+        return None;
+    }
+    let coalesced = mode == PortMode::Coalesced;
+    match &scenario.workload {
+        Workload::Pio(pio) => Some(of_pio(pio, coalesced, most)),
+        Workload::Rtc(tick) => Some(of_rtc(*tick, coalesced, most)),
+        _ => None,
+    }
+}
+
+fn zone(port: u16, size: u32) -> Change {
+    Change::Register(CoalescedZone { addr: port.into(), size, pio: 1 })
+}
+
+fn of_pio(pio: &PioStream, coalesced: bool, most: u64) -> Stream {
+    let accesses: Vec<_> = (0..pio.count.min(most)).map(|number| port_access(pio, number)).collect();
+    let mut batches: Vec<_> =
+        accesses.chunks(BATCH).map(|accesses| Batch { changes: Vec::new(), accesses: accesses.to_vec() }).collect();
+    if let (true, Some(first)) = (coalesced, batches.first_mut()) {
+        first.changes.push(zone(pio.port.0, 4));
+    }
+    Stream { seed: 0, start_index: 0, devices: Devices::Mixer, batches }
+}
+
+fn port_access(pio: &PioStream, number: u64) -> Instruction {
+    let (port, width) = (pio.port, pio.width);
+    let [value, ..] = number.to_le_bytes();
+    match (pio.direction, pio.string) {
+        (PortDirection::Out, 1) => Instruction::Out { port, width, value: value.into() },
+        (PortDirection::In, 1) => Instruction::In { port, width },
+        (PortDirection::Out, count) => {
+            Instruction::Outs { port, width, data: vec![value; width.bytes() * count as usize] }
+        }
+        (PortDirection::In, count) => {
+            Instruction::Ins { port, width, count: count.into(), page_offset: 0, step: StringStep::Up }
+        }
+    }
+}
+
+/// The handler's accesses at each tick, with the time that it is then.
+fn of_rtc(tick: RtcTick, coalesced: bool, most: u64) -> Stream {
+    let width = PortWidth::Byte;
+    let out = |port, value| Instruction::Out { port: Port(port), width, value };
+    let (index, data) = (RTC_INDEX_PORT, RTC_INDEX_PORT + 1);
+    let rate = CHAIN | Rtc::rate_select(tick.rate_hz).unwrap_or(0);
+    let setup = vec![out(index, 0x0a), out(data, rate.into()), out(index, 0x0b), out(data, PIE_24H)];
+    let changes = if coalesced { vec![zone(index, 1)] } else { Vec::new() };
+    let mut batches = vec![Batch { changes, accesses: setup }];
+    let per_tick = 2 + u64::from(tick.pm_timer_reads);
+    let ticks = (tick.duration_ns / 1_000_000_000).max(1) * u64::from(tick.rate_hz);
+    for number in 1..=ticks.min(most / per_tick) {
+        let mut accesses = vec![out(index, 0x0c), Instruction::In { port: Port(data), width }];
+        let timer = Instruction::In { port: Port(PM_TIMER_PORT), width: PortWidth::Dword };
+        accesses.extend((0..tick.pm_timer_reads).map(|_| timer.clone()));
+        let now = u128::from(number) * 1_000_000_000 / u128::from(tick.rate_hz.max(1));
+        batches.push(Batch { changes: vec![Change::Time(u64::try_from(now).unwrap_or(u64::MAX))], accesses });
+    }
+    Stream { seed: 0, start_index: 0, devices: Devices::Clocks, batches }
+}
