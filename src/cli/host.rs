@@ -1,9 +1,9 @@
-//! `hvmmio host probe`.
+//! `hvmmio host`: its verbs.
 
 use clap::Subcommand;
 
 use super::args::OutputArgs;
-use super::{CliError, Done};
+use super::{CliError, Done, host_run};
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
@@ -16,6 +16,8 @@ pub(super) struct Args {
 enum Verb {
     /// Tell what this machine's KVM is, what it can do, and what it does, by experiment
     Probe(ProbeArgs),
+    /// Run a scenario's workload on this machine's real KVM and measure it
+    Run(host_run::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -28,6 +30,7 @@ struct ProbeArgs {
 pub(super) fn run(args: &Args) -> Result<Done, CliError> {
     match &args.verb {
         Verb::Probe(args) => here::probe(args),
+        Verb::Run(args) => host_run::run(args),
     }
 }
 

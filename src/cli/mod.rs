@@ -7,6 +7,7 @@ mod calibrate;
 mod compare;
 mod error;
 mod host;
+mod host_run;
 mod list;
 mod output;
 mod progress;

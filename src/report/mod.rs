@@ -6,6 +6,7 @@ pub mod csv;
 mod exits;
 mod host;
 mod lists;
+mod measured;
 mod proof;
 mod proof_x86;
 mod run;

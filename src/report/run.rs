@@ -8,7 +8,7 @@ use crate::sim::{ConfigStats, NOISE_ROW, RunResult};
 use super::csv::Row;
 use super::exits::perf_kvm_stat;
 use super::table::figures;
-use super::what_if;
+use super::{measured, what_if};
 use super::{Report, grouped, percent, rate};
 
 /// A scenario run with one cache design or several.
@@ -25,6 +25,7 @@ impl Report for RunReport {
         text += &format!("{}\n", overview(&self.runs));
         text += &stages(&self.runs);
         text += &exits(&self.runs);
+        text += &measured::exits(&self.runs);
         text += &remarks(&self.runs);
         text
     }
@@ -36,6 +37,9 @@ impl Report for RunReport {
 
 /// What ran, in a few lines.
 pub(super) fn heading(run: &RunResult) -> String {
+    if run.measured.is_some() {
+        return measured_heading(run);
+    }
     let switches: Vec<_> = run.switches.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let kernel = if switches.is_empty() {
         run.kernel.to_owned()
@@ -56,15 +60,29 @@ pub(super) fn heading(run: &RunResult) -> String {
     )
 }
 
+/// The same for a run on real KVM.
+fn measured_heading(run: &RunResult) -> String {
+    let devices = match (run.layout, &run.config) {
+        (_, Some(_)) => format!(", {} virtio function(s)", run.devices),
+        ("", None) => String::new(),
+        (layout, None) => format!(", {} device(s), {layout} layout", run.devices),
+    };
+    format!(
+        "{}: {}\nworkload {}, {} vCPU(s){devices}\non this machine's real KVM: times are this host's, measured in this run\n\n",
+        run.scenario, run.description, run.workload, run.vcpus
+    )
+}
+
 /// What sets a run apart from those beside it.
-fn label(runs: &[RunResult], run: &RunResult) -> String {
+pub(super) fn label(runs: &[RunResult], run: &RunResult) -> String {
     if runs.iter().any(|other| other.notify != run.notify) { run.notify.clone() } else { run.variant.clone() }
 }
 
 /// One column a run.
 pub(super) fn overview(runs: &[RunResult]) -> comfy_table::Table {
     let labels: Vec<_> = runs.iter().map(|run| label(runs, run)).collect();
-    let mut header = vec!["simulated"];
+    let measured = |run: &RunResult| run.measured.is_some();
+    let mut header = vec![if runs.iter().any(measured) { "measured" } else { "simulated" }];
     header.extend(labels.iter().map(String::as_str));
     let mut table = figures(&header);
     let mut line = |name: &str, cell: &dyn Fn(&RunResult) -> String| {
@@ -92,7 +110,7 @@ pub(super) fn overview(runs: &[RunResult]) -> comfy_table::Table {
     line("ioeventfd", &|run| nonzero(run.outcomes.eventfd));
     line("coalesced", &|run| nonzero(run.outcomes.coalesced));
     line("device in the kernel", &|run| nonzero(run.outcomes.in_kernel));
-    line("VM exits", &|run| if power(run) { String::new() } else { grouped(run.attempts) });
+    line("VM exits", &|run| if power(run) || measured(run) { String::new() } else { grouped(run.attempts) });
     line("exits to user space", &|run| nonzero(run.outcomes.exits));
     line("  ring was full", &|run| nonzero(run.outcomes.ring_full));
     line("served as RAM", &|run| nonzero(run.outcomes.ram));
@@ -101,11 +119,16 @@ pub(super) fn overview(runs: &[RunResult]) -> comfy_table::Table {
     for (name, cell) in CONFIG {
         line(name, &|run| run.config.as_ref().map_or_else(String::new, cell));
     }
-    line("ns per access", &|run| format!("{:.1}", run.ns_per_access));
+    line("ns per access", &|run| {
+        if measured(run) { measured::ns(run.ns_per_access) } else { format!("{:.1}", run.ns_per_access) }
+    });
+    for (name, cell) in measured::LINES {
+        line(name, &|run| run.measured.as_ref().map_or_else(String::new, cell));
+    }
     for (name, cell) in what_if::LINES {
         line(name, &|run| runs.last().map_or_else(String::new, |asked| cell(run, asked)));
     }
-    line("virtual time, s", &|run| format!("{:.6}", run.virtual_s));
+    line("virtual time, s", &|run| if measured(run) { String::new() } else { format!("{:.6}", run.virtual_s) });
     for job in 0..runs.iter().map(|run| run.jobs.len()).max().unwrap_or(0).min(SHOWN_JOBS) {
         let name = runs.iter().find_map(|run| run.jobs.get(job)).map_or("", |job| &job.name);
         line(&format!("{name}: per second"), &|run| run.jobs.get(job).map_or_else(String::new, |j| rate(j.per_second)));
@@ -144,6 +167,9 @@ fn nonzero(count: u64) -> String {
 
 /// Time per stage: an access's mean, run by run.
 pub(super) fn stages(runs: &[RunResult]) -> String {
+    if runs.iter().all(|run| run.measured.is_some()) {
+        return String::new();
+    }
     let labels: Vec<_> = runs.iter().map(|run| format!("{}, ns", label(runs, run))).collect();
     let mut header = vec!["time per access, by stage", "price ns", "price is"];
     header.extend(labels.iter().map(String::as_str));
@@ -249,22 +275,30 @@ fn rows_of(run: &RunResult, label: &str) -> Vec<Row> {
         }
         Kind::X86 => {
             count("device in the kernel", run.outcomes.in_kernel);
-            count("vm exits", run.attempts);
+            if run.measured.is_none() {
+                count("vm exits", run.attempts);
+            }
         }
     }
     count("ioeventfd, fast bus", run.outcomes.fast_mmio);
     count("ioeventfd", run.outcomes.eventfd);
     count("coalesced", run.outcomes.coalesced);
     count("exits to user space", run.outcomes.exits);
+    count("ring was full", run.outcomes.ring_full);
     count("served as RAM", run.outcomes.ram);
     count("reflected to the guest", run.outcomes.reflected);
     count("RAM taken for MMIO", run.ram_as_mmio.map_or(0, |ram| ram.count));
     if let Some(metric) = &run.metric {
         rows.push(Row::new(&subject, "rate", metric.value, metric.unit, ""));
     }
-    rows.push(Row::new(&subject, "time per access", run.ns_per_access, "ns", ""));
+    match &run.measured {
+        Some(measured) => measured::rows(measured, &subject, &mut rows),
+        None => rows.push(Row::new(&subject, "time per access", run.ns_per_access, "ns", "")),
+    }
     what_if::rows(run, &subject, &mut rows);
-    rows.push(Row::new(&subject, "virtual time", run.virtual_s, "s", ""));
+    if run.measured.is_none() {
+        rows.push(Row::new(&subject, "virtual time", run.virtual_s, "s", ""));
+    }
     for row in &run.stages {
         let per_access = row.total_ns / run.accesses.max(1) as f64;
         rows.push(Row::new(&subject, &format!("stage {}", row.stage), per_access, "ns", row.kind.name()));

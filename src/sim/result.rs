@@ -110,6 +110,40 @@ pub struct RamAsMmio {
     pub first_gpa: u64,
 }
 
+/// Exits of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ExitCount {
+    /// Port or address, and direction, as perf writes it: `0x70:POUT`, `0xfe000000:R`.
+    pub event: String,
+    /// How many.
+    pub count: u64,
+}
+
+/// What a run on real KVM measured. Nothing of it is virtual, and nothing is priced.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Measured {
+    /// Batches timed. The first, which finds everything cold, is not among them unless it is the only one.
+    pub batches: usize,
+    /// An access's time, ns: the batch with the least.
+    pub least_ns: f64,
+    /// The first quartile of batches.
+    pub p25_ns: f64,
+    /// Their median: [`RunResult::ns_per_access`].
+    pub median_ns: f64,
+    /// The third quartile.
+    pub p75_ns: f64,
+    /// The batch with the greatest.
+    pub greatest_ns: f64,
+    /// Into the guest, to its end, and back, ns: taken off each batch once. The loop around an access is not.
+    pub frame_ns: f64,
+    /// From the run's start, VM not yet there, to the end of the first batch, ms.
+    pub first_result_ms: f64,
+    /// All of it, s of real time.
+    pub wall_s: f64,
+    /// Exits to user space by kind, most first.
+    pub exits: Vec<ExitCount>,
+}
+
 /// Everything a run tells.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunResult {
@@ -194,6 +228,9 @@ pub struct RunResult {
     pub drain_delay_ns: Option<DrainDelay>,
     /// RAM taken for MMIO, if any was.
     pub ram_as_mmio: Option<RamAsMmio>,
+    /// What real KVM took; none of a simulation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured: Option<Measured>,
     /// Remarks: what was ignored, what was made simpler.
     pub notes: Vec<String>,
     /// Why the run failed in its own terms: an access that retries for ever, a label that disagrees.
@@ -274,6 +311,7 @@ impl RunResult {
             told_ns: None,
             drain_delay_ns: None,
             ram_as_mmio: stats.first_ram_as_mmio.map(|gpa| RamAsMmio { count: stats.ram_as_mmio, first_gpa: gpa.0 }),
+            measured: None,
             notes: Vec::new(),
             failure: None,
         }

@@ -141,6 +141,9 @@ pub enum HostError {
     /// The shared ring holds what no kernel writes.
     #[error(transparent)]
     Ring(#[from] RingError),
+    /// A run's data are not what they must be.
+    #[error("wrong data: {0}")]
+    Wrong(String),
     /// What was asked for cannot be run on this host side.
     #[error("{0}")]
     Unsupported(String),

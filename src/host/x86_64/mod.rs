@@ -13,11 +13,13 @@
 
 mod asm;
 mod deadline;
+mod ecam;
 mod error;
 mod guest;
 mod memory;
 mod probe;
 mod ring;
+pub mod run;
 mod run_pages;
 mod system;
 mod vcpu;
@@ -25,6 +27,7 @@ mod vm;
 
 pub use asm::{Asm, Label, Reg};
 pub use deadline::Deadline;
+pub use ecam::EcamMemory;
 pub use error::{HostError, Place};
 pub use guest::{CODE, DATA, ECAM, EXIT_PORT, MMIO, RAM_BYTES};
 pub use memory::{Mapping, OutOfRange};

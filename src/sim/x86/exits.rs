@@ -122,7 +122,9 @@ impl ExitRows {
     }
 }
 
-fn event(target: Target, direction: Direction) -> String {
+/// Port or address and direction as perf writes them: `0x70:POUT`, `0xfe000000:R`.
+#[must_use]
+pub fn event(target: Target, direction: Direction) -> String {
     let letters = match (target, direction) {
         (Target::Port(_), Direction::Read) => "PIN",
         (Target::Port(_), Direction::Write) => "POUT",

@@ -24,7 +24,7 @@ use super::SimError;
 use super::result::{JobResult, Metric, RunResult};
 use super::scenario::{Scenario, Workload};
 
-pub use exits::{ExitStat, perf_window};
+pub use exits::{ExitStat, event, perf_window};
 use noise::HostNoise;
 pub use pci::ConfigStats;
 pub use result::NOISE_ROW;

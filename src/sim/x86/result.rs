@@ -57,6 +57,7 @@ pub(super) fn collect(scenario: &Scenario, stats: &X86Stats, now: SimTime, told:
         told_ns: None,
         drain_delay_ns: None,
         ram_as_mmio: None,
+        measured: None,
         notes: told.notes,
         failure: None,
     }

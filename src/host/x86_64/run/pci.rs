@@ -1,0 +1,259 @@
+//! PCI configuration on real KVM: a boot's scan, or one register read over and over.
+
+use std::time::{Duration, Instant};
+
+use crate::device::PciHost;
+use crate::host::x86_64::{Asm, DATA, EcamMemory, HostError, Reg, System, Vm};
+use crate::io::CoalescedZone;
+use crate::io::pci::{
+    Bdf, ByMethod, CONFIG_ADDRESS, CONFIG_SPACE_BYTES, CONVENTIONAL_BYTES, ConfigMethod, EcamWindow, HostBridge,
+    MachineAccess, PciBus, Register,
+};
+use crate::kvm_x86::{PortWidth, Target, Width};
+use crate::sim::ConfigStats;
+use crate::workload::pci_config::{PciConfig, PciMethod};
+use crate::workload::pci_scan::Scan;
+
+use super::rig::{Batch, Ran, Rig, Stream};
+use super::server::Server;
+use super::vmm::Counts;
+use super::{Pace, wrong};
+
+/// The part of the bus that is scanned.
+const SCAN: Scan = Scan { buses: 0..=0 };
+/// Whose register is read.
+const TARGET: Bdf = Bdf::from_bits(1 << 3);
+
+/// A rig with host bridge and virtio functions.
+pub(super) struct Pci {
+    pub ecam: EcamMemory,
+    window: EcamWindow,
+    methods: [ConfigMethod; 2],
+    devices: u16,
+    config: PciConfig,
+}
+
+fn refused(error: impl std::fmt::Display) -> HostError {
+    HostError::Unsupported(error.to_string())
+}
+
+impl Pci {
+    /// The rig, configuration space reached by the method.
+    ///
+    /// # Errors
+    /// What KVM refuses, and more functions than a bus has.
+    pub fn new(system: &System, config: &PciConfig, devices: u32) -> Result<(Rig, Self), HostError> {
+        let devices = u16::try_from(devices).unwrap_or(u16::MAX);
+        let mut rig = Rig::new(system, 1)?;
+        let bus = PciBus::with_virtio(devices, config.attachment).map_err(refused)?;
+        let window = EcamWindow::default();
+        let ecam = EcamMemory::new(PciHost::new(HostBridge::new(window, bus)))?;
+        let methods = config.method.on(config.slots);
+        if methods.contains(&ConfigMethod::EcamReadOnly) {
+            rig.vm.add_read_only(window.base().0, std::sync::Arc::clone(ecam.memory()))?;
+        }
+        ecam.attach(&rig.vmm.user);
+        if config.method == PciMethod::Type1Coalesced {
+            // As QEMU's host bridges: the latch's four ports, never the data's.
+            rig.coalesce(CoalescedZone { addr: CONFIG_ADDRESS.0.into(), size: 4, pio: 1 })?;
+        }
+        Ok((rig, Self { ecam, window, methods, devices, config: config.clone() }))
+    }
+
+    /// The loop that reads one register.
+    ///
+    /// # Errors
+    /// The method does not reach it.
+    pub fn raw_reads(&self, register: Register) -> Result<RawLoop, HostError> {
+        let [below, beyond] = self.methods;
+        let read = |method: ConfigMethod| method.read(self.window, TARGET, register);
+        let accesses = read(below).or_else(|_| read(beyond)).map_err(refused)?;
+        let there = self.ecam.host().bridge().bus().read(TARGET, register);
+        let accesses = accesses.address.into_iter().chain([accesses.data]).collect();
+        Ok(RawLoop { accesses, there })
+    }
+
+    /// Exits and reads of so many raw reads.
+    pub fn raw_stats(&self, reads: &RawLoop, count: u64, counts: &Counts) -> ConfigStats {
+        let mut stats = exits(counts);
+        stats.reads = count;
+        stats.read_exits = stats.port_exits + stats.mmio_exits;
+        stats.memory_reads = if reads.accesses.iter().any(|access| !access.exits()) { count } else { 0 };
+        stats
+    }
+
+    /// Scans as often as the pace allows, once at least. The figures are of the first scan, the batches of all.
+    ///
+    /// # Errors
+    /// What KVM refuses; a scan that found something else than is there.
+    pub fn scan(&self, rig: &mut Rig, pace: Pace) -> Result<(Ran, ConfigStats), HostError> {
+        let server = Server::start(rig)?;
+        let start = Instant::now();
+        let (mut ran, mut first) = (Ran::default(), None);
+        loop {
+            let (batch, stats, counts) = self.scan_once(rig, &server)?;
+            ran.units += batch.units;
+            ran.batches.push(batch);
+            ran.counts.merge(&counts);
+            ran.whole = start.elapsed();
+            if first.is_none() {
+                (ran.first, first) = (ran.whole, Some(stats));
+            }
+            match pace {
+                Pace::Within(time) if ran.whole < time => {}
+                _ => return Ok((ran, first.unwrap_or_default())),
+            }
+        }
+    }
+
+    fn scan_once(&self, rig: &mut Rig, server: &Server) -> Result<(Batch, ConfigStats, Counts), HostError> {
+        let mut performer = Performer {
+            rig,
+            server,
+            counts: Counts::default(),
+            stats: ConfigStats::default(),
+            address_exits: 0,
+            accesses: 0,
+            time: Duration::default(),
+            failed: None,
+        };
+        let [below, beyond] = self.methods;
+        let mut found = {
+            let perform = |access| performer.perform(access);
+            SCAN.enumerate(&mut ByMethod::new(below, self.window, perform).extended_by(beyond))
+        };
+        let scan_s = (performer.time.as_secs_f64() - server.step_ns * performer.accesses as f64 / 1e9).max(0.0);
+        let perform = |access| performer.perform(access);
+        found.probe_drivers(&mut ByMethod::new(below, self.window, perform).extended_by(beyond));
+        if let Some(error) = performer.failed {
+            return Err(error);
+        }
+        let reach = if beyond == ConfigMethod::Type1 { CONVENTIONAL_BYTES } else { CONFIG_SPACE_BYTES };
+        let configured = PciBus::virtio_functions(self.devices, self.config.attachment).map_err(refused)?;
+        found.check(&configured, reach).or_else(wrong)?;
+        let at = exits(&performer.counts);
+        let stats = ConfigStats {
+            functions: found.functions.len(),
+            reads: found.enumeration.reads + found.drivers.reads,
+            writes: found.enumeration.writes + found.drivers.writes,
+            port_exits: at.port_exits,
+            mmio_exits: at.mmio_exits,
+            scan_s,
+            ..performer.stats
+        };
+        let beside = server.step_ns * performer.accesses as f64;
+        let ns = (performer.time.as_nanos() as f64 - beside).max(0.0);
+        Ok((Batch { units: performer.accesses, ns }, stats, performer.counts))
+    }
+}
+
+fn exits(counts: &Counts) -> ConfigStats {
+    ConfigStats {
+        port_exits: counts.at(|target| matches!(target, Target::Port(_))),
+        mmio_exits: counts.at(|target| matches!(target, Target::Mmio(_))),
+        ..ConfigStats::default()
+    }
+}
+
+/// Performs a scan's accesses in the guest, and counts what they take.
+struct Performer<'a> {
+    rig: &'a mut Rig,
+    server: &'a Server,
+    counts: Counts,
+    stats: ConfigStats,
+    /// Exits of the OUT to 0xcf8 that the access to the data port, still to come, belongs to.
+    address_exits: u64,
+    accesses: u64,
+    time: Duration,
+    /// A scan has no word for a VM that breaks: the first error is kept, and nothing is performed after it.
+    failed: Option<HostError>,
+}
+
+impl Performer<'_> {
+    fn perform(&mut self, access: MachineAccess) -> u32 {
+        if self.failed.is_some() {
+            return u32::MAX;
+        }
+        let before = self.counts.total;
+        match self.server.perform(self.rig, access, &mut self.counts) {
+            Ok((value, time)) => {
+                self.time += time;
+                self.accesses += 1;
+                self.count(access, self.counts.total - before);
+                value
+            }
+            Err(error) => {
+                self.failed = Some(error);
+                u32::MAX
+            }
+        }
+    }
+
+    fn count(&mut self, access: MachineAccess, exits: u64) {
+        let address = std::mem::take(&mut self.address_exits);
+        match access {
+            MachineAccess::Out { port: CONFIG_ADDRESS, .. } => self.address_exits = exits,
+            MachineAccess::In { .. } | MachineAccess::Load { .. } => self.stats.read_exits += exits + address,
+            MachineAccess::MemoryLoad { .. } => self.stats.memory_reads += u64::from(exits == 0),
+            MachineAccess::Out { .. } | MachineAccess::Store { .. } => {}
+        }
+    }
+}
+
+/// One register read over and over by a loop in the guest, which compares each value with the one that is there.
+pub(super) struct RawLoop {
+    accesses: Vec<MachineAccess>,
+    there: u32,
+}
+
+impl RawLoop {
+    /// Accesses of a read.
+    pub fn accesses(&self) -> u64 {
+        self.accesses.len() as u64
+    }
+}
+
+/// What differed, all reads together.
+const DIFFERENCES: u64 = DATA;
+
+impl Stream for RawLoop {
+    fn code(&self, _: u32, _: u64, units: u64) -> Asm {
+        let mut asm = Asm::new();
+        asm.mov(Reg::R12, units).mov(Reg::R14, 0);
+        if let Some(MachineAccess::Load { addr, .. } | MachineAccess::MemoryLoad { addr, .. }) = self.accesses.last() {
+            asm.mov(Reg::Rdi, addr.0);
+        }
+        let again = asm.label();
+        for access in &self.accesses {
+            match *access {
+                MachineAccess::Out { port, value, .. } => asm.out(port.0, PortWidth::Dword, value),
+                MachineAccess::In { port, .. } => asm.mov(Reg::Rdx, port.0.into()).in_dx(PortWidth::Dword),
+                _ => asm.load(Width::Dword),
+            };
+        }
+        // xor eax, there; or r14, rax
+        asm.raw(&[0x35]).raw(&self.there.to_le_bytes()).raw(&[0x49, 0x09, 0xc6]);
+        asm.repeat(Reg::R12, again);
+        // mov rax, r14
+        asm.raw(&[0x4c, 0x89, 0xf0]).save_rax(DIFFERENCES);
+        asm
+    }
+
+
+    fn goes_round(&self) -> bool {
+        !self.accesses.iter().any(|access| access.exits())
+    }
+
+    fn check(&self, vm: &Vm, _: u32, from: u64, units: u64) -> Result<(), HostError> {
+        let mut differences = [0; 8];
+        vm.ram().read(DIFFERENCES, &mut differences)?;
+        match u64::from_le_bytes(differences) {
+            0 => Ok(()),
+            bits => wrong(format!(
+                "reads {from} to {} of {TARGET} differed from {:#x} in bits {bits:#x}",
+                from + units,
+                self.there
+            )),
+        }
+    }
+}
