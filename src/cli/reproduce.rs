@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::machine::Machine;
-use crate::proof::{Benchmark, reproduce};
+use crate::proof::{Benchmark, Comparison, OnHost, reproduce};
 use crate::report::ReproduceReport;
 
 use super::args::OutputArgs;
@@ -19,6 +19,9 @@ pub(super) struct Args {
     /// Machine model to simulate with, a built-in name or a .toml file; without a NAME, the benchmarks that this model is of
     #[arg(long, value_name = "MODEL")]
     machine: Option<String>,
+    /// Also measure on this machine's real KVM what it can of them, in this run
+    #[arg(long)]
+    host: bool,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -53,6 +56,24 @@ pub(super) fn run(args: &Args) -> Result<Done, CliError> {
         let mut progress = Progress::new(benchmark.name());
         comparisons.push(reproduce(benchmark, &machine, &mut |share| progress.at(share))?);
     }
-    output::write(&ReproduceReport { comparisons }, &args.output)?;
+    let host = if args.host { Some(measured(&comparisons)?) } else { None };
+    output::write(&ReproduceReport { comparisons, host }, &args.output)?;
     Ok(Done::Well)
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn measured(comparisons: &[Comparison]) -> Result<OnHost, CliError> {
+    let system = crate::host::x86_64::System::open().map_err(CliError::failed)?;
+    let mut progress = Progress::new("this host");
+    let host = crate::proof::on_host::measure(&system, comparisons, &mut |share| progress.at(share));
+    let host = host.map_err(CliError::failed)?;
+    if host.ratios.is_empty() {
+        return Err(CliError::input("--host: of these benchmarks nothing runs on x86; coalesced-pio, pio-latency and pci-config do"));
+    }
+    Ok(host)
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+fn measured(_: &[Comparison]) -> Result<OnHost, CliError> {
+    Err(CliError::failed(crate::host::NO_HOST_SIDE))
 }

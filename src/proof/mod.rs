@@ -10,10 +10,13 @@ mod coalesced_pio;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod compare;
 mod comparison;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub mod on_host;
 mod pci_config;
 mod pio_latency;
 mod published;
 mod published_x86;
+mod ratios;
 mod reproduce;
 
 pub use benchmark::Benchmark;
@@ -21,4 +24,5 @@ pub use calibrate::{Calibration, FitError, FittedCost, calibrate};
 pub use calibrate_x86::{X86Calibration, calibrate_x86};
 pub use comparison::{Comparison, Figure, PerfPair, PerfTable, ReproduceError, Standing};
 pub use published::{CoalescedPio, PciConfig, PerfRow, PioLatency, Published, Rows};
+pub use ratios::{MeasuredRatio, MeasuredTime, OnHost, Ratio};
 pub use reproduce::reproduce;

@@ -7,6 +7,7 @@ mod exits;
 mod host;
 mod lists;
 mod measured;
+mod on_host;
 mod proof;
 mod proof_x86;
 mod run;

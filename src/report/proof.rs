@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::machine::Kind;
-use crate::proof::{Calibration, Comparison, Figure, PerfTable};
+use crate::proof::{Calibration, Comparison, Figure, OnHost, PerfTable};
 
 use super::Report;
 use super::csv::Row;
@@ -17,12 +17,18 @@ use super::{grouped, percent};
 pub struct ReproduceReport {
     /// One a benchmark.
     pub comparisons: Vec<Comparison>,
+    /// What this machine's real KVM measured for them, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<OnHost>,
 }
 
 impl Report for ReproduceReport {
     /// One table for all. Below it what the cache did; of the others the details too, where one stands alone.
     fn table(&self) -> String {
         let mut text = published(&self.comparisons);
+        if let Some(host) = &self.host {
+            text += &super::on_host::table(host);
+        }
         if let [only] = &self.comparisons[..] {
             return text + &details(only);
         }
@@ -32,7 +38,9 @@ impl Report for ReproduceReport {
     }
 
     fn rows(&self) -> Vec<Row> {
-        self.comparisons.iter().flat_map(comparison_rows).collect()
+        let mut rows: Vec<_> = self.comparisons.iter().flat_map(comparison_rows).collect();
+        rows.extend(self.host.iter().flat_map(super::on_host::rows));
+        rows
     }
 }
 

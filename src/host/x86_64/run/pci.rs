@@ -14,6 +14,7 @@ use crate::sim::ConfigStats;
 use crate::workload::pci_config::{PciConfig, PciMethod};
 use crate::workload::pci_scan::Scan;
 
+use super::clock::Tsc;
 use super::rig::{Batch, Ran, Rig, Stream};
 use super::server::Server;
 use super::vmm::Counts;
@@ -82,69 +83,74 @@ impl Pci {
         stats
     }
 
-    /// Scans as often as the pace allows, once at least. The figures are of the first scan, the batches of all.
+    /// Scans as often as the pace allows, once at least. Counts are of the first scan, a batch is one scan.
     ///
     /// # Errors
     /// What KVM refuses; a scan that found something else than is there.
     pub fn scan(&self, rig: &mut Rig, pace: Pace) -> Result<(Ran, ConfigStats), HostError> {
         let server = Server::start(rig)?;
-        let start = Instant::now();
-        let (mut ran, mut first) = (Ran::default(), None);
+        let (start, clock) = (Instant::now(), Tsc::now());
+        let (mut scans, mut first) = (Vec::new(), Duration::default());
         loop {
-            let (batch, stats, counts) = self.scan_once(rig, &server)?;
-            ran.units += batch.units;
-            ran.batches.push(batch);
-            ran.counts.merge(&counts);
-            ran.whole = start.elapsed();
-            if first.is_none() {
-                (ran.first, first) = (ran.whole, Some(stats));
+            scans.push(self.scan_once(rig, &server)?);
+            if scans.len() == 1 {
+                first = start.elapsed();
             }
             match pace {
-                Pace::Within(time) if ran.whole < time => {}
-                _ => return Ok((ran, first.unwrap_or_default())),
+                Pace::Within(time) if start.elapsed() < time => {}
+                _ => break,
             }
         }
+        let whole = start.elapsed();
+        let ns = whole.as_nanos() as f64 / clock.since().max(1) as f64;
+        let batch = |scan: &Scanned| Batch { units: scan.accesses, ns: scan.cycles as f64 * ns };
+        let batches = scans.iter().map(batch).collect();
+        // Never empty: the loop goes round once at least.
+        let scan = scans.swap_remove(0);
+        let stats = ConfigStats { scan_s: scan.scan_cycles as f64 * ns / 1e9, ..scan.stats };
+        Ok((Ran { units: scan.accesses, batches, counts: scan.counts, first, whole }, stats))
     }
 
-    fn scan_once(&self, rig: &mut Rig, server: &Server) -> Result<(Batch, ConfigStats, Counts), HostError> {
-        let mut performer = Performer {
-            rig,
-            server,
-            counts: Counts::default(),
-            stats: ConfigStats::default(),
-            address_exits: 0,
-            accesses: 0,
-            time: Duration::default(),
-            failed: None,
-        };
+    fn scan_once(&self, rig: &mut Rig, server: &Server) -> Result<Scanned, HostError> {
+        let mut performer =
+            Performer { rig, server, scanned: Scanned::default(), address_exits: 0, failed: None };
         let [below, beyond] = self.methods;
         let mut found = {
             let perform = |access| performer.perform(access);
             SCAN.enumerate(&mut ByMethod::new(below, self.window, perform).extended_by(beyond))
         };
-        let scan_s = (performer.time.as_secs_f64() - server.step_ns * performer.accesses as f64 / 1e9).max(0.0);
+        performer.scanned.scan_cycles = performer.scanned.cycles;
         let perform = |access| performer.perform(access);
         found.probe_drivers(&mut ByMethod::new(below, self.window, perform).extended_by(beyond));
-        if let Some(error) = performer.failed {
+        let Performer { mut scanned, failed, .. } = performer;
+        if let Some(error) = failed {
             return Err(error);
         }
         let reach = if beyond == ConfigMethod::Type1 { CONVENTIONAL_BYTES } else { CONFIG_SPACE_BYTES };
         let configured = PciBus::virtio_functions(self.devices, self.config.attachment).map_err(refused)?;
         found.check(&configured, reach).or_else(wrong)?;
-        let at = exits(&performer.counts);
-        let stats = ConfigStats {
+        let at = exits(&scanned.counts);
+        scanned.stats = ConfigStats {
             functions: found.functions.len(),
             reads: found.enumeration.reads + found.drivers.reads,
             writes: found.enumeration.writes + found.drivers.writes,
             port_exits: at.port_exits,
             mmio_exits: at.mmio_exits,
-            scan_s,
-            ..performer.stats
+            ..scanned.stats
         };
-        let beside = server.step_ns * performer.accesses as f64;
-        let ns = (performer.time.as_nanos() as f64 - beside).max(0.0);
-        Ok((Batch { units: performer.accesses, ns }, stats, performer.counts))
+        Ok(scanned)
     }
+}
+
+/// One scan.
+#[derive(Default)]
+struct Scanned {
+    accesses: u64,
+    cycles: u64,
+    /// Of these, of the scan itself, before the drivers.
+    scan_cycles: u64,
+    counts: Counts,
+    stats: ConfigStats,
 }
 
 fn exits(counts: &Counts) -> ConfigStats {
@@ -159,12 +165,9 @@ fn exits(counts: &Counts) -> ConfigStats {
 struct Performer<'a> {
     rig: &'a mut Rig,
     server: &'a Server,
-    counts: Counts,
-    stats: ConfigStats,
+    scanned: Scanned,
     /// Exits of the OUT to 0xcf8 that the access to the data port, still to come, belongs to.
     address_exits: u64,
-    accesses: u64,
-    time: Duration,
     /// A scan has no word for a VM that breaks: the first error is kept, and nothing is performed after it.
     failed: Option<HostError>,
 }
@@ -174,13 +177,15 @@ impl Performer<'_> {
         if self.failed.is_some() {
             return u32::MAX;
         }
-        let before = self.counts.total;
-        match self.server.perform(self.rig, access, &mut self.counts) {
-            Ok((value, time)) => {
-                self.time += time;
-                self.accesses += 1;
-                self.count(access, self.counts.total - before);
-                value
+        let scanned = &mut self.scanned;
+        let before = scanned.counts.total;
+        match self.server.perform(self.rig, access, &mut scanned.counts) {
+            Ok(performed) => {
+                scanned.cycles += performed.cycles;
+                scanned.accesses += 1;
+                let exits = scanned.counts.total - before;
+                self.count(access, exits);
+                performed.value
             }
             Err(error) => {
                 self.failed = Some(error);
@@ -193,8 +198,8 @@ impl Performer<'_> {
         let address = std::mem::take(&mut self.address_exits);
         match access {
             MachineAccess::Out { port: CONFIG_ADDRESS, .. } => self.address_exits = exits,
-            MachineAccess::In { .. } | MachineAccess::Load { .. } => self.stats.read_exits += exits + address,
-            MachineAccess::MemoryLoad { .. } => self.stats.memory_reads += u64::from(exits == 0),
+            MachineAccess::In { .. } | MachineAccess::Load { .. } => self.scanned.stats.read_exits += exits + address,
+            MachineAccess::MemoryLoad { .. } => self.scanned.stats.memory_reads += u64::from(exits == 0),
             MachineAccess::Out { .. } | MachineAccess::Store { .. } => {}
         }
     }

@@ -81,10 +81,6 @@ impl Told {
         self.ran.iter().map(|ran| ran.units).collect()
     }
 
-    pub fn batches(&self) -> usize {
-        self.ran.iter().map(|ran| ran.batches.len()).sum()
-    }
-
     /// Takes exits out that no access of the workload made.
     pub fn leave_out(&mut self, port: u16) {
         self.counts.leave_out(port);
@@ -114,7 +110,9 @@ impl Told {
     fn jobs(&self) -> Vec<JobResult> {
         let job = |(id, ran): (usize, &Ran)| {
             let seconds = ran.batches.iter().map(|batch| batch.ns).sum::<f64>() / 1e9;
-            let per_second = if seconds > 0.0 { ran.units as f64 / seconds } else { 0.0 };
+            // Of a scan there are more batches than are counted.
+            let units = ran.batches.iter().map(|batch| batch.units).sum::<u64>();
+            let per_second = if seconds > 0.0 { units as f64 / seconds } else { 0.0 };
             JobResult {
                 name: format!("vcpu{id}"),
                 completed: ran.units,
