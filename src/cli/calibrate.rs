@@ -14,6 +14,9 @@ pub(super) struct Args {
     /// Machine model to fit, a built-in name or a .toml file with a [fit] table
     #[arg(long, value_name = "MODEL", default_value = "power8-2016")]
     machine: String,
+    /// Measure this machine's real KVM instead, and make a model of it
+    #[arg(long, conflicts_with = "machine")]
+    host: bool,
     /// How the report is written: table, json or csv
     #[arg(long, default_value_t)]
     format: Format,
@@ -24,6 +27,9 @@ pub(super) struct Args {
 
 /// Fits.
 pub(super) fn run(args: &Args) -> Result<Done, CliError> {
+    if args.host {
+        return here::measure(args);
+    }
     let built_in = machine::BUILT_IN.iter().find(|(name, _)| *name == args.machine);
     let (file, text) = match built_in {
         Some((name, text)) => (format!("models/machines/{name}.toml"), (*text).to_owned()),
@@ -48,4 +54,40 @@ pub(super) fn run(args: &Args) -> Result<Done, CliError> {
     }
     output::print(&report.map_err(CliError::failed)?)?;
     Ok(Done::Well)
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod here {
+    use super::super::progress::Progress;
+    use super::super::{CliError, Done, output};
+    use super::Args;
+    use crate::host::x86_64::System;
+    use crate::proof::host_fit::fit_host;
+    use crate::report::Report as _;
+
+    /// The model's name where its file does not give one.
+    const NAME: &str = "this-host";
+
+    pub(super) fn measure(args: &Args) -> Result<Done, CliError> {
+        let system = System::open().map_err(CliError::failed)?;
+        let stem = args.output.as_ref().and_then(|path| path.file_stem()?.to_str());
+        let mut progress = Progress::new("this host");
+        let model = fit_host(&system, stem.unwrap_or(NAME), &mut |share| progress.at(share)).map_err(CliError::failed)?;
+        drop(progress);
+        if let Some(path) = &args.output {
+            output::write_file(path, &model.text)?;
+        }
+        output::print(&model.render(args.format).map_err(CliError::failed)?)?;
+        Ok(Done::Well)
+    }
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+mod here {
+    use super::super::{CliError, Done};
+    use crate::host::NO_HOST_SIDE;
+
+    pub(super) fn measure(_: &super::Args) -> Result<Done, CliError> {
+        Err(CliError::failed(NO_HOST_SIDE))
+    }
 }

@@ -11,6 +11,9 @@ mod coalesced_pio;
 pub mod compare;
 mod comparison;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub mod host_fit;
+mod measured_model;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod on_host;
 mod pci_config;
 mod pio_latency;
@@ -23,6 +26,7 @@ pub use benchmark::Benchmark;
 pub use calibrate::{Calibration, FitError, FittedCost, calibrate};
 pub use calibrate_x86::{X86Calibration, calibrate_x86};
 pub use comparison::{Comparison, Figure, PerfPair, PerfTable, ReproduceError, Standing};
+pub use measured_model::{HeldOut, HostModel, MeasuredWay};
 pub use published::{CoalescedPio, PciConfig, PerfRow, PioLatency, Published, Rows};
 pub use ratios::{MeasuredRatio, MeasuredTime, OnHost, Ratio};
 pub use reproduce::reproduce;

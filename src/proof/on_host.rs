@@ -102,3 +102,8 @@ pub fn measure(
     let times = WAYS.iter().zip(&times).filter_map(time).collect();
     Ok(OnHost { ratios, times, rounds: ROUNDS })
 }
+
+/// The running kernel's release; empty if procfs is not there.
+pub(super) fn kernel() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/osrelease").map_or_else(|_| String::new(), |text| text.trim().to_owned())
+}

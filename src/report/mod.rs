@@ -5,6 +5,7 @@ mod compare;
 pub mod csv;
 mod exits;
 mod host;
+mod host_model;
 mod lists;
 mod measured;
 mod on_host;
