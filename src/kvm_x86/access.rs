@@ -1,6 +1,7 @@
 //! The guest's instruction: a port or an address, a width, a value, a string count.
 
 use crate::addr::{GuestPhysAddr, Port};
+use crate::io::pci::{MachineAccess, Width as ConfigWidth};
 
 /// Bytes of a port access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -130,4 +131,30 @@ pub enum Instruction {
         /// Value.
         value: u64,
     },
+}
+
+impl From<MachineAccess> for Instruction {
+    /// A load from a read-only memslot is a load like any other: what backs the address makes the difference.
+    fn from(access: MachineAccess) -> Self {
+        let ports = |width| match width {
+            ConfigWidth::Byte => PortWidth::Byte,
+            ConfigWidth::Word => PortWidth::Word,
+            ConfigWidth::Dword => PortWidth::Dword,
+        };
+        let memory = |width| match width {
+            ConfigWidth::Byte => Width::Byte,
+            ConfigWidth::Word => Width::Word,
+            ConfigWidth::Dword => Width::Dword,
+        };
+        match access {
+            MachineAccess::Out { port, width, value } => Self::Out { port, width: ports(width), value },
+            MachineAccess::In { port, width } => Self::In { port, width: ports(width) },
+            MachineAccess::Load { addr, width } | MachineAccess::MemoryLoad { addr, width } => {
+                Self::Load { gpa: addr, width: memory(width) }
+            }
+            MachineAccess::Store { addr, width, value } => {
+                Self::Store { gpa: addr, width: memory(width), value: u64::from(value) }
+            }
+        }
+    }
 }

@@ -5,9 +5,9 @@ use serde::Serialize;
 use crate::device::PciHost;
 use crate::io::pci::{
     Attachment, Bdf, ByMethod, CONFIG_ADDRESS, CONFIG_SPACE_BYTES, CONVENTIONAL_BYTES, ConfigAccess, ConfigMethod,
-    EcamWindow, HostBridge, MachineAccess, PciBus, ReadOnlySlots, Width as ConfigWidth,
+    EcamWindow, HostBridge, MachineAccess, PciBus, ReadOnlySlots,
 };
-use crate::kvm_x86::{Instruction, Platform, PortWidth, Width};
+use crate::kvm_x86::Platform;
 use crate::machine::X86Extra;
 use crate::sim::SimError;
 use crate::sim::result::{Metric, per_second};
@@ -178,7 +178,7 @@ impl Performer<'_> {
 
     fn perform(&mut self, access: MachineAccess) -> Result<u32, SimError> {
         let exits_before = self.guest.stats.outcomes.exits;
-        let pending = self.guest.perform(instruction(access))?;
+        let pending = self.guest.perform(access.into())?;
         let exits = self.guest.stats.outcomes.exits - exits_before;
         let stats = &mut self.stats;
         match access {
@@ -206,29 +206,5 @@ impl Performer<'_> {
         }
         #[expect(clippy::cast_possible_truncation, reason = "4 bytes at most were read")]
         Ok(pending.value() as u32)
-    }
-}
-
-/// A load from a read-only memslot is a load like any other: what backs the address makes the difference.
-fn instruction(access: MachineAccess) -> Instruction {
-    let ports = |width| match width {
-        ConfigWidth::Byte => PortWidth::Byte,
-        ConfigWidth::Word => PortWidth::Word,
-        ConfigWidth::Dword => PortWidth::Dword,
-    };
-    let memory = |width| match width {
-        ConfigWidth::Byte => Width::Byte,
-        ConfigWidth::Word => Width::Word,
-        ConfigWidth::Dword => Width::Dword,
-    };
-    match access {
-        MachineAccess::Out { port, width, value } => Instruction::Out { port, width: ports(width), value },
-        MachineAccess::In { port, width } => Instruction::In { port, width: ports(width) },
-        MachineAccess::Load { addr, width } | MachineAccess::MemoryLoad { addr, width } => {
-            Instruction::Load { gpa: addr, width: memory(width) }
-        }
-        MachineAccess::Store { addr, width, value } => {
-            Instruction::Store { gpa: addr, width: memory(width), value: u64::from(value) }
-        }
     }
 }

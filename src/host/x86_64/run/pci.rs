@@ -112,8 +112,7 @@ impl Pci {
     }
 
     fn scan_once(&self, rig: &mut Rig, server: &Server) -> Result<Scanned, HostError> {
-        let mut performer =
-            Performer { rig, server, scanned: Scanned::default(), address_exits: 0, failed: None };
+        let mut performer = Performer { rig, server, scanned: Scanned::default(), address_exits: 0, failed: None };
         let [below, beyond] = self.methods;
         let mut found = {
             let perform = |access| performer.perform(access);
@@ -243,7 +242,6 @@ impl Stream for RawLoop {
         asm.raw(&[0x4c, 0x89, 0xf0]).save_rax(DIFFERENCES);
         asm
     }
-
 
     fn goes_round(&self) -> bool {
         !self.accesses.iter().any(|access| access.exits())

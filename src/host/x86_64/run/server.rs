@@ -66,12 +66,7 @@ impl Server {
     }
 
     /// One access.
-    pub fn perform(
-        &self,
-        rig: &mut Rig,
-        access: MachineAccess,
-        counts: &mut Counts,
-    ) -> Result<Performed, HostError> {
+    pub fn perform(&self, rig: &mut Rig, access: MachineAccess, counts: &mut Counts) -> Result<Performed, HostError> {
         let (kind, parts) = match access {
             MachineAccess::Out { port, width, value } => (Kind::Out(ports(width)), [0, port.0.into(), value.into()]),
             MachineAccess::In { port, width } => (Kind::In(ports(width)), [0, port.0.into(), 0]),
