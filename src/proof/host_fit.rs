@@ -16,10 +16,11 @@ use super::measured_model::{HeldOut, HostModel, MeasuredWay};
 use super::on_host::{OnHostError, Way, scenario};
 use super::ratios::spread;
 
-/// Rounds of the fit's ways, which take turns.
-const ROUNDS: usize = 21;
 /// A held-out workload is measured so many times; the median counts.
-const HELD_OUT_ROUNDS: usize = 5;
+const TIMES: usize = 5;
+/// Rounds of each time, in each of which all take turns: the median of a stream's batches is one measurement. A scan is long
+/// enough to be one by itself.
+const ROUNDS: usize = 5;
 /// Writes that the ring holds: every one beyond them exits.
 const RING: f64 = 169.0;
 
@@ -97,24 +98,29 @@ const HELD_OUT: [(&str, Way); 8] = [
 pub fn fit_host(system: &System, name: &str, progress: &mut dyn FnMut(f64)) -> Result<HostModel, HostFitError> {
     let mut ways = Vec::new();
     for scenario in fitted_scenarios()? {
-        ways.push((Bench::new(system, &scenario)?, Vec::with_capacity(ROUNDS)));
+        ways.push((Bench::new(system, &scenario)?, Vec::with_capacity(TIMES * ROUNDS)));
     }
     let mut unseen = Vec::new();
     for (name, way) in HELD_OUT {
         let scenario = scenario(name, way).map_err(OnHostError::from)?;
-        unseen.push((Bench::new(system, &scenario)?, scenario, Vec::with_capacity(HELD_OUT_ROUNDS)));
+        unseen.push((Bench::new(system, &scenario)?, scenario, Vec::with_capacity(TIMES)));
     }
-    for round in 0..ROUNDS {
-        for (bench, times) in &mut ways {
-            times.push(bench.measure()?);
-        }
-        // Spread over the whole time, so that both see the same host.
-        if round % (ROUNDS / HELD_OUT_ROUNDS) == 1 {
-            for (bench, _, times) in &mut unseen {
-                times.push(bench.measure()? / bench.accesses() as f64);
+    for time in 0..TIMES {
+        let mut batches = vec![Vec::with_capacity(ROUNDS); unseen.len()];
+        for round in 0..ROUNDS {
+            for (bench, times) in &mut ways {
+                times.push(bench.measure()?);
             }
+            for ((bench, ..), batches) in unseen.iter_mut().zip(&mut batches) {
+                if round == ROUNDS / 2 || !bench.is_scan() {
+                    batches.push(bench.measure()? / bench.accesses() as f64);
+                }
+            }
+            progress((time * ROUNDS + round + 1) as f64 / (TIMES * ROUNDS) as f64);
         }
-        progress((round + 1) as f64 / ROUNDS as f64);
+        for ((_, _, times), batches) in unseen.iter_mut().zip(batches) {
+            times.push(spread(batches).0);
+        }
     }
     let regs = ways[2].0.regs_ns()?;
     let own = device_costs()?;

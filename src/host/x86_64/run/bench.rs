@@ -102,6 +102,12 @@ impl Bench {
         }
     }
 
+    /// Whether a batch is a whole scan.
+    #[must_use]
+    pub const fn is_scan(&self) -> bool {
+        matches!(self.what, What::Scan(_))
+    }
+
     /// One batch: a unit's time, ns.
     ///
     /// # Errors
