@@ -21,7 +21,13 @@ pub enum OnHostError {
     Host(#[from] HostError),
     /// A shipped scenario.
     #[error(transparent)]
-    Scenario(#[from] ScenarioError),
+    Scenario(Box<ScenarioError>),
+}
+
+impl From<ScenarioError> for OnHostError {
+    fn from(error: ScenarioError) -> Self {
+        Self::Scenario(Box::new(error))
+    }
 }
 
 /// What takes turns.

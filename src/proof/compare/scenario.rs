@@ -58,13 +58,14 @@ fn of_pci(config: &PciConfig, functions: u16) -> Option<Stream> {
 /// A scan's accesses as they go on a bridge in that state: what a guest does without deciding anything.
 fn scan_accesses(mut bridge: HostBridge, [below, beyond]: [ConfigMethod; 2]) -> Vec<Instruction> {
     let (window, mut accesses) = (bridge.window(), Vec::new());
-    let perform = |access| {
-        accesses.push(Instruction::from(access));
-        bridge.perform(access)
-    };
-    let mut config = ByMethod::new(below, window, perform).extended_by(beyond);
-    Scan { buses: 0..=0 }.enumerate(&mut config).probe_drivers(&mut config);
-    drop(config);
+    {
+        let perform = |access| {
+            accesses.push(Instruction::from(access));
+            bridge.perform(access)
+        };
+        let mut config = ByMethod::new(below, window, perform).extended_by(beyond);
+        Scan { buses: 0..=0 }.enumerate(&mut config).probe_drivers(&mut config);
+    }
     accesses
 }
 
