@@ -4,6 +4,7 @@
 //! alone, and whatever needs a host says so when it is asked for ([`NO_HOST_SIDE`]).
 
 pub mod probe;
+pub mod record;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod x86_64;
 

@@ -5,6 +5,7 @@ mod compare;
 pub mod csv;
 mod exits;
 mod host;
+mod host_run;
 mod lists;
 mod proof;
 mod proof_x86;
@@ -21,6 +22,7 @@ use serde::Serialize;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use compare::{CompareReport, ComparedPart};
 pub use exits::perf_kvm_stat;
+pub use host_run::HostRunReport;
 pub use lists::list;
 pub use proof::{CalibrationReport, ReproduceReport};
 pub use proof_x86::X86CalibrationReport;

@@ -13,11 +13,13 @@
 
 mod asm;
 mod deadline;
+mod encode;
 mod error;
 mod guest;
 mod memory;
 mod probe;
 mod ring;
+mod run;
 mod run_pages;
 mod system;
 mod vcpu;
@@ -30,6 +32,7 @@ pub use guest::{CODE, DATA, ECAM, EXIT_PORT, MMIO, RAM_BYTES};
 pub use memory::{Mapping, OutOfRange};
 pub use probe::probe;
 pub use ring::MappedRing;
+pub use run::{Limits, run};
 pub use system::System;
 pub use vcpu::Vcpu;
 pub use vm::{HostEventfd, Vm};
