@@ -35,11 +35,14 @@ struct RunArgs {
     /// A built-in scenario (see `hvmmio list`) or a scenario file (.toml)
     scenario: String,
     /// Most accesses of a vCPU in a way; a scan is run whole
-    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     accesses: u64,
-    /// Most seconds that a way may take; a guest that is not done by then is an error
+    /// Most seconds that a run may take; a guest that is not done by then is an error
     #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     time_limit: u64,
+    /// How often each way is run, by turns; the round in the middle is told
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
     #[command(flatten)]
     guest: GuestArgs,
     /// How port accesses are handled: regs-every-exit, regs-when-needed, in-kernel or coalesced; may be given again
@@ -104,7 +107,8 @@ mod here {
     }
 
     pub(super) fn run(args: &super::RunArgs, scenario: &Scenario) -> Result<Done, CliError> {
-        let limits = Limits { accesses: args.accesses, time: Duration::from_secs(args.time_limit) };
+        let limits =
+            Limits { accesses: args.accesses, time: Duration::from_secs(args.time_limit), rounds: args.rounds };
         let runs = x86_64::run(scenario, limits, Instant::now()).map_err(|error| match error {
             // What the scenario asks for: its fault, not the run's.
             HostError::Unsupported(_) => CliError::input(error),

@@ -21,9 +21,12 @@ pub struct HostRun {
     pub vcpus: u32,
     /// Devices, or virtio functions.
     pub devices: u32,
+    /// Doorbell layout; empty for other workloads.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub layout: &'static str,
     /// The guest's time from its first instruction to its last, exits and user space's work in it, s.
     pub measured_s: f64,
-    /// From the start of the run, opening /dev/kvm included, to the guest's first exit, s.
+    /// In the first round: from the start of the run, opening /dev/kvm included, to the guest's first exit, s.
     pub first_exit_s: f64,
     /// The benchmark's own figure.
     pub metric: Metric,
@@ -33,6 +36,10 @@ pub struct HostRun {
     pub outcomes: Outcomes,
     /// Mean time of an access on its vCPU, ns.
     pub ns_per_access: f64,
+    /// Rounds, the ways by turns; the times above are those of the round in the middle by time per access.
+    pub rounds: u32,
+    /// Least and greatest time of an access in a round, ns.
+    pub ns_range: [f64; 2],
     /// Virtio functions and host bridge that a scan found; 0 where nothing is scanned.
     pub functions: usize,
     /// Values that the guest read, each equal to what the simulated device gives.

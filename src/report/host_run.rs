@@ -19,8 +19,15 @@ impl Report for HostRunReport {
     fn table(&self) -> String {
         let Some(first) = self.runs.first() else { return String::new() };
         let mut text = format!(
-            "{}: {}\nworkload {}, {} vCPU(s), {} device(s)\nreal KVM, kernel {}\n\n",
-            first.scenario, first.description, first.workload, first.vcpus, first.devices, first.kernel
+            "{}: {}\nworkload {}, {} vCPU(s), {} device(s){}\nreal KVM, kernel {}, {} round(s)\n\n",
+            first.scenario,
+            first.description,
+            first.workload,
+            first.vcpus,
+            first.devices,
+            if first.layout.is_empty() { String::new() } else { format!(", {} layout", first.layout) },
+            first.kernel,
+            first.rounds
         );
         let mut header = vec!["measured on this host"];
         header.extend(self.runs.iter().map(|run| run.variant.as_str()));
@@ -60,13 +67,21 @@ const LINES: &[Line] = &[
     ("read from memory, no exit", |run, _| nonzero(run.outcomes.ram)),
     ("functions found", |run, _| nonzero(run.functions as u64)),
     ("values read and found right", |run, _| nonzero(run.values_checked)),
-    ("ns per access", |run, _| {
-        if run.ns_per_access < 10.0 { format!("{:.3}", run.ns_per_access) } else { format!("{:.0}", run.ns_per_access) }
+    ("ns per access", |run, _| ns(run.ns_per_access)),
+    ("  least and greatest of the rounds", |run, _| {
+        if run.rounds > 1 { run.ns_range.map(ns).join(" to ") } else { String::new() }
     }),
-    ("  times that of the first", |run, first| format!("{:.3}", run.ns_per_access / first.ns_per_access)),
+    ("  times that of the first", |run, first| {
+        let times = run.ns_per_access / first.ns_per_access;
+        if times < 0.01 { format!("{times:.6}") } else { format!("{times:.3}") }
+    }),
     ("time to the first exit, ms", |run, _| format!("{:.1}", run.first_exit_s * 1e3)),
     ("time, s", |run, _| format!("{:.6}", run.measured_s)),
 ];
+
+fn ns(value: f64) -> String {
+    if value < 10.0 { format!("{value:.3}") } else { format!("{value:.0}") }
+}
 
 fn nonzero(count: u64) -> String {
     if count > 0 { grouped(count) } else { String::new() }
@@ -86,6 +101,8 @@ fn rows_of(run: &HostRun) -> Vec<Row> {
         count("values checked", run.values_checked),
         figure("rate", run.metric.value, run.metric.unit),
         figure("time per access", run.ns_per_access, "ns"),
+        figure("time per access, least", run.ns_range[0], "ns"),
+        figure("time per access, greatest", run.ns_range[1], "ns"),
         figure("time to the first exit", run.first_exit_s, "s"),
         figure("time", run.measured_s, "s"),
     ]

@@ -52,10 +52,6 @@ impl DeviceModel for Idle {
 }
 
 pub(super) fn run(system: &System, way: &Way<'_>, tick: RtcTick, mode: PortMode) -> Result<HostRun, HostError> {
-    if mode == PortMode::InKernel {
-        let what = "in-kernel: no real kernel has an RTC";
-        return Err(HostError::Unsupported(what.to_owned()));
-    }
     let per_tick = 2 + u64::from(tick.pm_timer_reads);
     let all = u128::from(tick.duration_ns) * u128::from(tick.rate_hz) / 1_000_000_000;
     let all = u64::try_from(all).unwrap_or(u64::MAX).max(1);
