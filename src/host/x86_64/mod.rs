@@ -32,7 +32,7 @@ pub use guest::{CODE, DATA, ECAM, EXIT_PORT, MMIO, RAM_BYTES};
 pub use memory::{Mapping, OutOfRange};
 pub use probe::probe;
 pub use ring::MappedRing;
-pub use run::{Limits, run};
+pub use run::{Limits, run, scan_accesses};
 pub use system::System;
 pub use vcpu::Vcpu;
 pub use vm::{HostEventfd, Vm};

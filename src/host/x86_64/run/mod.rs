@@ -19,6 +19,7 @@ use crate::workload::rtc_tick::RtcTick;
 use super::{HostError, System};
 
 use execute::Done;
+pub use pci::scan_accesses;
 
 /// How much of a scenario is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -98,6 +98,13 @@ fn recording<'a>(
     ByMethod::new(below, window, perform).extended_by(beyond)
 }
 
+/// A scan's accesses as instructions, as they go on a bridge in that state: what a guest does without deciding anything.
+#[must_use]
+pub fn scan_accesses(mut bridge: HostBridge, methods: [ConfigMethod; 2]) -> Vec<Instruction> {
+    let window = bridge.window();
+    scan(&mut bridge, window, methods).0.iter().map(|(access, _)| instruction(*access)).collect()
+}
+
 fn scan(bridge: &mut HostBridge, window: EcamWindow, methods: [ConfigMethod; 2]) -> (Recorded, usize) {
     let mut recorded = Recorded::new();
     let mut config = recording(bridge, &mut recorded, window, methods);
