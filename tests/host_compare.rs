@@ -3,15 +3,18 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod host_common;
+#[path = "host_common/programs.rs"]
+mod programs;
 
-use host_common::{guest, kvm, limit};
+use host_common::kvm;
 use hvmmio::addr::{CoalescedRoom, GuestPhysAddr, KernelBehaviour, Port};
 use hvmmio::device::UserSpace;
 use hvmmio::host::x86_64::{Asm, CODE, EXIT_PORT, MMIO, Reg, probe};
 use hvmmio::io::{CoalescedZone, HostPage, IoSpace};
 use hvmmio::kvm_x86::{Direction, PortWidth, Target, Width};
 use hvmmio::proof::compare::{compare, compare_streams, stream_of};
-use hvmmio::sim::Scenario;
+use hvmmio::sim::{Baseline, Scenario};
+use programs::{guest, limit};
 
 const PORT: u16 = 0x5a0;
 const SLOTS: u32 = 170;
@@ -41,7 +44,7 @@ fn a_kernel_simulated_with_the_other_room_rule_is_found_out_at_the_write_where_t
     };
     let mut scenario = Scenario::load("pio-timeline").unwrap();
     scenario.modes.retain(|mode| mode.name() == "coalesced");
-    let stream = stream_of(&scenario, scenario.modes[0], 500).unwrap();
+    let stream = stream_of(&scenario.variants(Baseline::Without)[0], 500).unwrap();
     let compared = compare(&system, (behaviour, found.fast_mmio.unwrap()), &stream).unwrap();
     let difference = compared.difference.expect("85 entries against 169");
     // 85 writes are absorbed by both; the 86th, counted from 0 as 85, is not.
@@ -54,9 +57,10 @@ fn a_kernel_simulated_with_the_other_room_rule_is_found_out_at_the_write_where_t
 fn scenarios_go_the_same_way_in_each_mode() {
     let Some(system) = kvm() else { return };
     let found = probe(&system).unwrap();
-    for name in ["pio-timeline", "rtc-tick"] {
+    for name in ["pio-timeline", "rtc-tick", "pci-scan"] {
         let scenario = Scenario::load(name).unwrap();
-        let streams: Vec<_> = scenario.modes.iter().filter_map(|mode| stream_of(&scenario, *mode, 600)).collect();
+        let variants = scenario.variants(Baseline::Without);
+        let streams: Vec<_> = variants.iter().filter_map(|variant| stream_of(variant, 600)).collect();
         assert!(streams.len() >= 2, "{name}");
         for stream in streams {
             let kernel = (found.behaviour(), found.fast_mmio.unwrap());

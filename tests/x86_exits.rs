@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use hvmmio::addr::{GuestPhysAddr, KernelBehaviour, Port};
 use hvmmio::io::{CoalescedZone, DeviceModel, HostPage, IoBus, IoSpace, Ioeventfd};
 use hvmmio::kvm_x86::{
-    Direction, End, Handled, Instruction, Pending, Platform, PortWidth, ReadOnlyMemory, Stage, StageCounts, StringStep,
-    Target, UserExit, Vcpu, Width,
+    Direction, End, FastMmio, Handled, Instruction, Pending, Platform, PortWidth, ReadOnlyMemory, Stage, StageCounts,
+    StringStep, Target, UserExit, Vcpu, Width,
 };
 
 fn io() -> IoSpace {
@@ -209,6 +209,22 @@ fn a_length_0_ioeventfd_is_taken_before_the_instruction_is_decoded_loads_too() {
     assert_eq!((store.handled.fast_mmio, store.stages.of(Stage::EmulateInsn), fd.take()), (1, 0, 1));
     let load = perform(&mut vcpu, Instruction::Load { gpa, width: Width::Dword });
     assert_eq!((load.exits.len(), fd.take()), (0, 1), "the fast bus does not know the direction");
+}
+
+/// As AMD's SVM and KVMs with shadow page tables have it (seen on kvm_pvm).
+#[test]
+fn a_length_0_ioeventfd_takes_writes_alone_where_nothing_asks_before_decoding() {
+    let io = io();
+    let fd = eventfd(&io, IoBus::Mmio, 0xfe00_0000, 0);
+    let mut platform = Platform::default();
+    platform.set_fast_mmio(FastMmio::Never);
+    let mut vcpu = Vcpu::new(&io, Arc::new(platform));
+    let gpa = GuestPhysAddr(0xfe00_0000);
+    let store = perform(&mut vcpu, Instruction::Store { gpa, width: Width::Dword, value: 1 });
+    let stages = [store.stages.of(Stage::FastMmio), store.stages.of(Stage::EmulateInsn)];
+    assert_eq!((store.handled.eventfd, stages, fd.take()), (1, [0, 1], 1));
+    let load = perform(&mut vcpu, Instruction::Load { gpa, width: Width::Dword });
+    assert_eq!((load.exits.len(), fd.take()), (1, 0), "a bus look-up knows the direction");
 }
 
 #[test]

@@ -46,7 +46,7 @@ mod here {
     use crate::kvm_x86::FastMmio;
     use crate::proof::compare::{compare, compare_streams, stream_of};
     use crate::report::{CompareReport, ComparedPart};
-    use crate::sim::Scenario;
+    use crate::sim::{Baseline, Scenario};
 
     type Kernel = (KernelBehaviour, FastMmio);
 
@@ -86,14 +86,16 @@ mod here {
         most: u64,
     ) -> Result<Vec<ComparedPart>, CliError> {
         let mut parts = Vec::new();
-        for mode in &scenario.modes {
-            let Some(stream) = stream_of(scenario, *mode, most) else { continue };
+        for variant in &scenario.variants(Baseline::Without) {
+            let Some(stream) = stream_of(variant, most) else { continue };
             let compared = compare(system, kernel, &stream).map_err(CliError::failed)?;
-            parts.push(ComparedPart { name: format!("{}, {mode}", scenario.name), compared });
+            parts.push(ComparedPart { name: format!("{}, {}", scenario.name, variant.way()), compared });
         }
         if parts.is_empty() {
-            let what =
-                format!("{}: nothing to compare on a host; scenarios of port I/O and RTC ticks can be", scenario.name);
+            let what = format!(
+                "{}: nothing to compare on a host; scenarios of port I/O, RTC ticks and PCI scans by exits can be",
+                scenario.name
+            );
             return Err(CliError::Input(what));
         }
         Ok(parts)

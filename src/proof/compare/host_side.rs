@@ -45,7 +45,8 @@ impl HostSide {
         ring.write_first(stream.start_index);
         ring.write_last(stream.start_index);
         let eventfds = (0..EVENTFDS).map(|_| HostEventfd::new()).collect::<Result<_, _>>()?;
-        let (behind, deadline) = (Behind::new(stream.devices), Deadline::after(limit)?);
+        let behind = Behind::new(stream.devices).map_err(|error| HostError::Unsupported(error.to_string()))?;
+        let deadline = Deadline::after(limit)?;
         let mut side = Self { vcpu, vm, ring, behind, eventfds, slot, deadline, reads: Vec::new() };
         match side.next()? {
             HostEvent::Checkpoint => Ok(side),

@@ -164,6 +164,7 @@ fn once(system: &System, kernel: (KernelBehaviour, FastMmio), stream: &Stream) -
     };
     let host = HostSide::new(system, stream, LIMIT).map_err(|error| failed(Failure::Host(error)))?;
     let sim = SimSide::new(stream, kernel.0, kernel.1);
+    let sim = sim.map_err(|error| failed(Failure::Host(HostError::Unsupported(error.to_string()))))?;
     let mut both = Both { sim, host, seed: stream.seed, batch: 0, counts: Counts { streams: 1, ..Counts::default() } };
     let difference = both.run(stream).map_err(failed)?;
     let handled = both.sim.handled;

@@ -2,9 +2,12 @@
 
 use crate::addr::Port;
 use crate::device::{PM_TIMER_PORT, RTC_INDEX_PORT, Rtc};
+use crate::host::x86_64::scan_accesses;
 use crate::io::CoalescedZone;
+use crate::io::pci::{CONFIG_ADDRESS, ConfigMethod, EcamWindow, HostBridge, PciBus};
 use crate::kvm_x86::{Instruction, PortWidth, StringStep};
 use crate::sim::{Scenario, Workload};
+use crate::workload::pci_config::{PciConfig, PciMethod, PciTask};
 use crate::workload::ports::{PioStream, PortDirection, PortMode};
 use crate::workload::rtc_tick::RtcTick;
 
@@ -16,19 +19,40 @@ const BATCH: usize = 256;
 const PIE_24H: u32 = 0x42;
 const CHAIN: u8 = 0x20;
 
-/// The accesses of an x86 scenario in one of its modes, at most `most`; none if nothing of it leaves the guest for a host
-/// without its devices (a device in the kernel), or if it is no scenario for x86.
+/// The accesses of a variant of an x86 scenario ([`Scenario::variants`]), at most `most` but for a scan, which is whole; none if
+/// it is no scenario for x86, or if a device in the kernel or pages of memory would take what is to be compared.
 #[must_use]
-pub fn stream_of(scenario: &Scenario, mode: PortMode, most: u64) -> Option<Stream> {
-    if mode == PortMode::InKernel {
-        return None;
-    }
-    let coalesced = mode == PortMode::Coalesced;
-    match &scenario.workload {
-        Workload::Pio(pio) => Some(of_pio(pio, coalesced, most)),
-        Workload::Rtc(tick) => Some(of_rtc(*tick, coalesced, most)),
+pub fn stream_of(variant: &Scenario, most: u64) -> Option<Stream> {
+    let coalesced = variant.mode == PortMode::Coalesced;
+    match &variant.workload {
+        Workload::Pio(pio) if variant.mode != PortMode::InKernel => Some(of_pio(pio, coalesced, most)),
+        Workload::Rtc(tick) if variant.mode != PortMode::InKernel => Some(of_rtc(*tick, coalesced, most)),
+        Workload::Pci(config) => of_pci(config, u16::try_from(variant.devices).ok()?),
         _ => None,
     }
+}
+
+fn in_batches(accesses: &[Instruction], before: Option<Change>) -> Vec<Batch> {
+    let batch = |accesses: &[Instruction]| Batch { changes: Vec::new(), accesses: accesses.to_vec() };
+    let mut batches: Vec<_> = accesses.chunks(BATCH).map(batch).collect();
+    if let Some(first) = batches.first_mut() {
+        first.changes.extend(before);
+    }
+    batches
+}
+
+/// A scan, by ports or ECAM; the read-only slot is compared by drawn streams.
+fn of_pci(config: &PciConfig, functions: u16) -> Option<Stream> {
+    let methods = config.method.on(config.slots);
+    if methods.contains(&ConfigMethod::EcamReadOnly) || !matches!(config.task, PciTask::Scan) {
+        return None;
+    }
+    let attachment = config.attachment;
+    let bus = PciBus::with_virtio(functions, attachment).ok()?;
+    let accesses = scan_accesses(HostBridge::new(EcamWindow::default(), bus), methods);
+    let before = (config.method == PciMethod::Type1Coalesced).then(|| zone(CONFIG_ADDRESS.0, 4));
+    let devices = Devices::Pci { functions, attachment };
+    Some(Stream { seed: 0, start_index: 0, devices, batches: in_batches(&accesses, before) })
 }
 
 fn zone(port: u16, size: u32) -> Change {
@@ -37,11 +61,7 @@ fn zone(port: u16, size: u32) -> Change {
 
 fn of_pio(pio: &PioStream, coalesced: bool, most: u64) -> Stream {
     let accesses: Vec<_> = (0..pio.count.min(most)).map(|number| port_access(pio, number)).collect();
-    let mut batches: Vec<_> =
-        accesses.chunks(BATCH).map(|accesses| Batch { changes: Vec::new(), accesses: accesses.to_vec() }).collect();
-    if let (true, Some(first)) = (coalesced, batches.first_mut()) {
-        first.changes.push(zone(pio.port.0, 4));
-    }
+    let batches = in_batches(&accesses, coalesced.then(|| zone(pio.port.0, 4)));
     Stream { seed: 0, start_index: 0, devices: Devices::Mixer, batches }
 }
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::addr::{GuestPhysAddr, KernelBehaviour};
-use crate::device::{PM_TIMER_PORT, PmTimer, RTC_INDEX_PORT, Rtc, UserSpace};
+use crate::device::{PM_TIMER_PORT, PciHost, PmTimer, RTC_INDEX_PORT, Rtc, UserSpace};
 use crate::host::x86_64::ECAM;
+use crate::io::pci::{EcamWindow, HostBridge, PciBus, PciError};
 use crate::io::{DeviceModel, Entry, Eventfd, HostPage, IoBus, IoError, IoSpace, Ioeventfd, RingError};
 use crate::kvm_x86::{End, FastMmio, Handled, Pending, Platform, ReadOnlyMemory, UserExit, Vcpu};
 
@@ -55,7 +56,7 @@ pub(super) struct Behind {
 }
 
 impl Behind {
-    pub fn new(devices: Devices) -> Self {
+    pub fn new(devices: Devices) -> Result<Self, PciError> {
         let (user, rtc, timer) = (UserSpace::new(), Arc::new(Mutex::new(Rtc::new(START))), Arc::default());
         user.attach(IoBus::Pio, u64::from(RTC_INDEX_PORT), 2, Box::new(Arc::clone(&rtc)));
         match devices {
@@ -67,8 +68,12 @@ impl Behind {
             Devices::Clocks => {
                 user.attach(IoBus::Pio, u64::from(PM_TIMER_PORT), 4, Box::new(Arc::clone(&timer)));
             }
+            Devices::Pci { functions, attachment } => {
+                let bus = PciBus::with_virtio(functions, attachment)?;
+                PciHost::new(HostBridge::new(EcamWindow::default(), bus)).attach(&user);
+            }
         }
-        Self { user, rtc, timer }
+        Ok(Self { user, rtc, timer })
     }
 
     pub fn advance_to(&self, ns: u64) {
@@ -97,7 +102,7 @@ pub(super) struct SimSide {
 }
 
 impl SimSide {
-    pub fn new(stream: &Stream, behaviour: KernelBehaviour, fast_mmio: FastMmio) -> Self {
+    pub fn new(stream: &Stream, behaviour: KernelBehaviour, fast_mmio: FastMmio) -> Result<Self, PciError> {
         let io = IoSpace::new(HostPage::Kib4, behaviour);
         let slot = Arc::new(Mutex::new(vec![0; SLOT_BYTES.into()]));
         let mut platform = Platform::default();
@@ -105,14 +110,14 @@ impl SimSide {
         platform.add_read_only(GuestPhysAddr(ECAM), SLOT_BYTES.into(), Arc::new(SlotBytes(Arc::clone(&slot))));
         io.ring().write_first(stream.start_index);
         io.ring().write_last(stream.start_index);
-        Self {
+        Ok(Self {
             vcpu: Vcpu::new(&io, Arc::new(platform)),
             eventfds: (0..EVENTFDS).map(|_| io.create_eventfd()).collect(),
             io,
-            behind: Behind::new(stream.devices),
+            behind: Behind::new(stream.devices)?,
             slot,
             handled: Handled::default(),
-        }
+        })
     }
 
     /// Performs a change; the errno's name if it was refused.

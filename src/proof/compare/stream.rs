@@ -2,6 +2,7 @@
 
 use crate::addr::{GuestPhysAddr, Port};
 use crate::host::x86_64::{ECAM, MMIO};
+use crate::io::pci::Attachment;
 use crate::io::{CoalescedZone, EventfdId, IoBus, Ioeventfd};
 use crate::kvm_x86::{Instruction, PortWidth, StringStep, Width};
 
@@ -47,6 +48,13 @@ pub enum Devices {
     Mixer,
     /// An RTC and an ACPI PM timer.
     Clocks,
+    /// A PCI host bridge with so many virtio functions.
+    Pci {
+        /// Functions, 1 to 248.
+        functions: u16,
+        /// What kind of bus they are on.
+        attachment: Attachment,
+    },
 }
 
 /// Bytes of the read-only slot at [`ECAM`].

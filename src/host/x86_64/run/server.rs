@@ -1,7 +1,8 @@
 //! A guest that performs one access at a time for a driver on this side, and times it by its time stamp counter.
 
 use crate::host::x86_64::{Asm, CODE, DATA, Deadline, EXIT_PORT, HostError, Label, Reg};
-use crate::io::pci::{MachineAccess, Width as ConfigWidth};
+use crate::host::x86_64::scan::{memory, ports};
+use crate::io::pci::MachineAccess;
 use crate::kvm_x86::{PortWidth, Width};
 
 use super::rig::{LIMIT, Rig};
@@ -116,20 +117,4 @@ fn stub(asm: &mut Asm, kind: Kind, top: Label) -> u64 {
     // mov rax, r9
     asm.raw(&[0x4c, 0x89, 0xc8]).save_rax(RESULT).jump_back(top);
     at
-}
-
-const fn ports(width: ConfigWidth) -> PortWidth {
-    match width {
-        ConfigWidth::Byte => PortWidth::Byte,
-        ConfigWidth::Word => PortWidth::Word,
-        ConfigWidth::Dword => PortWidth::Dword,
-    }
-}
-
-const fn memory(width: ConfigWidth) -> Width {
-    match width {
-        ConfigWidth::Byte => Width::Byte,
-        ConfigWidth::Word => Width::Word,
-        ConfigWidth::Dword => Width::Dword,
-    }
 }
