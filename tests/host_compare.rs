@@ -3,8 +3,10 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod host_common;
+#[path = "host_common/programs.rs"]
+mod programs;
 
-use host_common::{guest, kvm, limit};
+use host_common::kvm;
 use hvmmio::addr::{CoalescedRoom, GuestPhysAddr, KernelBehaviour, Port};
 use hvmmio::device::UserSpace;
 use hvmmio::host::x86_64::{Asm, CODE, EXIT_PORT, MMIO, Reg, probe};
@@ -12,6 +14,7 @@ use hvmmio::io::{CoalescedZone, HostPage, IoSpace};
 use hvmmio::kvm_x86::{Direction, PortWidth, Target, Width};
 use hvmmio::proof::compare::{compare, compare_streams, stream_of};
 use hvmmio::sim::{Baseline, Scenario};
+use programs::{guest, limit};
 
 const PORT: u16 = 0x5a0;
 const SLOTS: u32 = 170;

@@ -3,14 +3,17 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod host_common;
+#[path = "host_common/programs.rs"]
+mod programs;
 
 use std::fs;
 use std::time::Duration;
 
-use host_common::{guest, kvm, limit};
+use host_common::kvm;
 use hvmmio::device::UserSpace;
 use hvmmio::host::x86_64::{Deadline, EXIT_PORT, HostError, MMIO, System};
 use hvmmio::io::CoalescedZone;
+use programs::{guest, limit};
 
 /// Descriptors, threads, mappings.
 fn held() -> [usize; 3] {

@@ -3,16 +3,19 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod host_common;
+#[path = "host_common/programs.rs"]
+mod programs;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use host_common::{guest, kvm, limit};
+use host_common::kvm;
 use hvmmio::addr::{GuestPhysAddr, Port};
 use hvmmio::device::{RTC_INDEX_PORT, Rtc, UserSpace};
 use hvmmio::host::x86_64::{DATA, Deadline, ECAM, EXIT_PORT, HostError, HostEventfd, MMIO, Mapping, Reg, System};
 use hvmmio::io::{CoalescedZone, EventfdId, IoBus, Ioeventfd};
 use hvmmio::kvm_x86::{Direction, PortWidth, StringStep, Target, UserExit, Width};
+use programs::{guest, limit};
 
 fn exit(target: Target, direction: Direction, size: u8, count: u32) -> UserExit {
     UserExit { target, direction, size, count, ring_full: false }

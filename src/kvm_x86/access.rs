@@ -133,27 +133,37 @@ pub enum Instruction {
     },
 }
 
+impl From<ConfigWidth> for PortWidth {
+    fn from(width: ConfigWidth) -> Self {
+        match width {
+            ConfigWidth::Byte => Self::Byte,
+            ConfigWidth::Word => Self::Word,
+            ConfigWidth::Dword => Self::Dword,
+        }
+    }
+}
+
+impl From<ConfigWidth> for Width {
+    fn from(width: ConfigWidth) -> Self {
+        match width {
+            ConfigWidth::Byte => Self::Byte,
+            ConfigWidth::Word => Self::Word,
+            ConfigWidth::Dword => Self::Dword,
+        }
+    }
+}
+
 impl From<MachineAccess> for Instruction {
     /// A load from a read-only memslot is a load like any other: what backs the address makes the difference.
     fn from(access: MachineAccess) -> Self {
-        let ports = |width| match width {
-            ConfigWidth::Byte => PortWidth::Byte,
-            ConfigWidth::Word => PortWidth::Word,
-            ConfigWidth::Dword => PortWidth::Dword,
-        };
-        let memory = |width| match width {
-            ConfigWidth::Byte => Width::Byte,
-            ConfigWidth::Word => Width::Word,
-            ConfigWidth::Dword => Width::Dword,
-        };
         match access {
-            MachineAccess::Out { port, width, value } => Self::Out { port, width: ports(width), value },
-            MachineAccess::In { port, width } => Self::In { port, width: ports(width) },
+            MachineAccess::Out { port, width, value } => Self::Out { port, width: width.into(), value },
+            MachineAccess::In { port, width } => Self::In { port, width: width.into() },
             MachineAccess::Load { addr, width } | MachineAccess::MemoryLoad { addr, width } => {
-                Self::Load { gpa: addr, width: memory(width) }
+                Self::Load { gpa: addr, width: width.into() }
             }
             MachineAccess::Store { addr, width, value } => {
-                Self::Store { gpa: addr, width: memory(width), value: u64::from(value) }
+                Self::Store { gpa: addr, width: width.into(), value: u64::from(value) }
             }
         }
     }

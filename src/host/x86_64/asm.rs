@@ -33,6 +33,7 @@ impl Reg {
 
 const REX_W: u8 = 0x48;
 const REX_B: u8 = 0x01;
+const REX_R: u8 = 0x04;
 /// Makes an operand of 32 bits one of 16.
 const OPERAND_SIZE: u8 = 0x66;
 const REP: u8 = 0xf3;
@@ -163,6 +164,17 @@ impl Asm {
         self.put(&[0x0f, 0x31, REX_W, 0xc1, 0xe2, 32, REX_W, 0x09, 0xd0])
     }
 
+    /// `mov rax, reg`.
+    pub fn copy_to_rax(&mut self, reg: Reg) -> &mut Self {
+        // ModRM: register to register, rAX the one written.
+        self.put(&[REX_W | reg.rex(REX_R), 0x89, 0xc0 | reg.low() << 3])
+    }
+
+    /// `and reg, rax`.
+    pub fn and_rax_into(&mut self, reg: Reg) -> &mut Self {
+        self.put(&[REX_W | reg.rex(REX_B), 0x21, 0xc0 | reg.low()])
+    }
+
     /// `inc reg`, 64 bits.
     pub fn inc(&mut self, reg: Reg) -> &mut Self {
         self.put(&[REX_W | reg.rex(REX_B), 0xff, 0xc0 | reg.low()])
@@ -228,6 +240,8 @@ mod tests {
         assert_eq!(bytes(|a| a.store(Width::Qword)), [0x48, 0x89, 0x07]);
         assert_eq!(bytes(|a| a.load(Width::Byte)), [0x8a, 0x07]);
         assert_eq!(bytes(|a| a.inc(Reg::R15)), [0x49, 0xff, 0xc7]);
+        assert_eq!(bytes(|a| a.copy_to_rax(Reg::R13)), [0x4c, 0x89, 0xe8]);
+        assert_eq!(bytes(|a| a.and_rax_into(Reg::R14)), [0x49, 0x21, 0xc6]);
         let mut asm = Asm::new();
         let top = asm.label();
         // dec r12; jnz top (ten bytes back counting itself)

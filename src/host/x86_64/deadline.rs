@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use super::HostError;
+use super::{HostError, Vcpu};
 
 /// Once the time is up the signal comes again and again, so that one which arrives just before KVM_RUN is not the last.
 const AGAIN: Duration = Duration::from_millis(10);
@@ -52,16 +52,16 @@ impl Deadline {
         Ok(deadline)
     }
 
-    /// Whether the time is up.
-    #[must_use]
-    pub fn is_over(&self) -> bool {
-        Instant::now() >= self.end
-    }
-
-    /// The limit.
-    #[must_use]
-    pub const fn limit(&self) -> Duration {
-        self.limit
+    /// Refuses to go on once the time is up. A VMM asks at each exit: a guest that exits for ever is seldom in KVM_RUN when the
+    /// signal comes.
+    ///
+    /// # Errors
+    /// It is: [`HostError::TimeLimit`], with the place where the vCPU stands.
+    pub fn check(&self, vcpu: &Vcpu) -> Result<(), HostError> {
+        if Instant::now() < self.end {
+            return Ok(());
+        }
+        Err(HostError::TimeLimit { limit: self.limit, place: vcpu.place() })
     }
 }
 

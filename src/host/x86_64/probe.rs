@@ -70,7 +70,7 @@ pub fn probe(system: &System) -> Result<Probe, HostError> {
 }
 
 /// The running kernel's release; empty if procfs is not there.
-fn release() -> String {
+pub(super) fn release() -> String {
     std::fs::read_to_string("/proc/sys/kernel/osrelease").map_or_else(|_| String::new(), |text| text.trim().to_owned())
 }
 

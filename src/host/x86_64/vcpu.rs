@@ -122,11 +122,8 @@ impl Vcpu {
             }
             let source = io::Error::last_os_error();
             match source.raw_os_error() {
-                Some(libc::EINTR | libc::EAGAIN) if deadline.is_over() => {
-                    return Err(HostError::TimeLimit { limit: deadline.limit(), place: self.place() });
-                }
-                // Some other signal.
-                Some(libc::EINTR | libc::EAGAIN) => {}
+                // The deadline's signal, or some other.
+                Some(libc::EINTR | libc::EAGAIN) => deadline.check(self)?,
                 _ => return Err(HostError::Run { source, place: self.place() }),
             }
         }
@@ -169,10 +166,7 @@ impl Vcpu {
             }
             user.handle(ring, &exit, self.exit_data())?;
             exits += 1;
-            // A guest that exits for ever is never in KVM_RUN when the signal comes.
-            if deadline.is_over() {
-                return Err(HostError::TimeLimit { limit: deadline.limit(), place: self.place() });
-            }
+            deadline.check(self)?;
         }
     }
 }

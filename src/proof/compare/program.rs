@@ -64,47 +64,29 @@ struct BatchCode {
 
 impl BatchCode {
     fn access(&mut self, ram: &Mapping, value_at: u64, access: &Instruction) -> Result<Reads, HostError> {
-        let asm = &mut self.asm;
-        asm.inc(COUNTER);
-        Ok(match access {
-            Instruction::In { port, width } => {
-                asm.mov(Reg::Rdx, port.0.into()).clear_rax().in_dx(*width).save_rax(value_at);
-                Reads::Value { at: value_at }
-            }
-            Instruction::Out { port, width, value } => {
-                asm.out(port.0, *width, *value);
-                Reads::Nothing
-            }
-            Instruction::Load { gpa, width } => {
-                asm.mov(Reg::Rdi, gpa.0).clear_rax().load(*width).save_rax(value_at);
-                Reads::Value { at: value_at }
-            }
-            Instruction::Store { gpa, width, value } => {
-                asm.mov(Reg::Rdi, gpa.0).mov(Reg::Rax, *value).store(*width);
-                Reads::Nothing
-            }
-            Instruction::Outs { port, width, data } => {
-                let (count, at) = (data.len() / width.bytes(), self.strings);
+        let at = self.strings;
+        let (string, reads) = match access {
+            Instruction::In { .. } | Instruction::Load { .. } => (at, Reads::Value { at: value_at }),
+            Instruction::Out { .. } | Instruction::Store { .. } => (at, Reads::Nothing),
+            Instruction::Outs { data, .. } => {
                 self.take(data.len() as u64)?;
                 ram.write(at, data)?;
-                let asm = &mut self.asm;
-                asm.direction(StringStep::Up).mov(Reg::Rdx, port.0.into()).mov(Reg::Rsi, at);
-                asm.mov(Reg::Rcx, count as u64).rep_outs(*width);
-                Reads::Nothing
+                (at, Reads::Nothing)
             }
-            Instruction::Ins { port, width, count, page_offset, step } => {
+            Instruction::Ins { width, count, page_offset, step, .. } => {
                 let bytes = crate::addr::index(count * width.bytes() as u64);
                 let room = (bytes as u64).next_multiple_of(PAGE) + PAGE;
-                let base = self.strings;
                 self.take(2 * room + PAGE)?;
-                let offset = u64::from(*page_offset) % PAGE;
-                let at = base + offset + if *step == StringStep::Down { room } else { 0 };
-                let asm = &mut self.asm;
-                asm.direction(*step).mov(Reg::Rdx, port.0.into()).mov(Reg::Rdi, at);
-                asm.mov(Reg::Rcx, *count).rep_ins(*width).direction(StringStep::Up);
-                Reads::String { at, bytes, element: width.bytes(), step: *step }
+                let below = if *step == StringStep::Down { room } else { 0 };
+                let at = at + u64::from(*page_offset) % PAGE + below;
+                (at, Reads::String { at, bytes, element: width.bytes(), step: *step })
             }
-        })
+        };
+        self.asm.inc(COUNTER).perform(access, string);
+        if matches!(reads, Reads::Value { .. }) {
+            self.asm.save_rax(value_at);
+        }
+        Ok(reads)
     }
 
     fn take(&mut self, bytes: u64) -> Result<(), HostError> {

@@ -2,12 +2,12 @@
 
 use crate::addr::Port;
 use crate::device::{PM_TIMER_PORT, RTC_INDEX_PORT, Rtc};
+use crate::host::x86_64::scan_accesses;
 use crate::io::CoalescedZone;
-use crate::io::pci::{ByMethod, CONFIG_ADDRESS, ConfigMethod, EcamWindow, HostBridge, PciBus};
+use crate::io::pci::{CONFIG_ADDRESS, ConfigMethod, EcamWindow, HostBridge, PciBus};
 use crate::kvm_x86::{Instruction, PortWidth, StringStep};
 use crate::sim::{Scenario, Workload};
 use crate::workload::pci_config::{PciConfig, PciMethod, PciTask};
-use crate::workload::pci_scan::Scan;
 use crate::workload::ports::{PioStream, PortDirection, PortMode};
 use crate::workload::rtc_tick::RtcTick;
 
@@ -53,20 +53,6 @@ fn of_pci(config: &PciConfig, functions: u16) -> Option<Stream> {
     let before = (config.method == PciMethod::Type1Coalesced).then(|| zone(CONFIG_ADDRESS.0, 4));
     let devices = Devices::Pci { functions, attachment };
     Some(Stream { seed: 0, start_index: 0, devices, batches: in_batches(&accesses, before) })
-}
-
-/// A scan's accesses as they go on a bridge in that state: what a guest does without deciding anything.
-fn scan_accesses(mut bridge: HostBridge, [below, beyond]: [ConfigMethod; 2]) -> Vec<Instruction> {
-    let (window, mut accesses) = (bridge.window(), Vec::new());
-    {
-        let perform = |access| {
-            accesses.push(Instruction::from(access));
-            bridge.perform(access)
-        };
-        let mut config = ByMethod::new(below, window, perform).extended_by(beyond);
-        Scan { buses: 0..=0 }.enumerate(&mut config).probe_drivers(&mut config);
-    }
-    accesses
 }
 
 fn zone(port: u16, size: u32) -> Change {

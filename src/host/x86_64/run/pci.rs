@@ -238,8 +238,7 @@ impl Stream for RawLoop {
         // xor eax, there; or r14, rax
         asm.raw(&[0x35]).raw(&self.there.to_le_bytes()).raw(&[0x49, 0x09, 0xc6]);
         asm.repeat(Reg::R12, again);
-        // mov rax, r14
-        asm.raw(&[0x4c, 0x89, 0xf0]).save_rax(DIFFERENCES);
+        asm.copy_to_rax(Reg::R14).save_rax(DIFFERENCES);
         asm
     }
 

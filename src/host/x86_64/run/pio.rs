@@ -161,8 +161,7 @@ impl Stream for Pio {
         let again = asm.label();
         self.access(&mut asm);
         asm.inc(Reg::R13).repeat(Reg::R12, again);
-        // mov rax, r14
-        asm.raw(&[0x4c, 0x89, 0xf0]).save_rax(RESULTS + u64::from(vcpu) * 8);
+        asm.copy_to_rax(Reg::R14).save_rax(RESULTS + u64::from(vcpu) * 8);
         asm
     }
 

@@ -127,8 +127,7 @@ impl Stream for Ticks {
         for _ in 0..self.reads {
             asm.in_dx(PortWidth::Dword);
         }
-        // mov rax, r13
-        asm.mov(Reg::Rdx, WAIT_PORT.into()).raw(&[0x4c, 0x89, 0xe8]).out_dx(PortWidth::Byte);
+        asm.mov(Reg::Rdx, WAIT_PORT.into()).copy_to_rax(Reg::R13).out_dx(PortWidth::Byte);
         asm.repeat(Reg::R12, again);
         asm
     }

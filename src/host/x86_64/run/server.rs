@@ -1,7 +1,7 @@
 //! A guest that performs one access at a time for a driver on this side, and times it by its time stamp counter.
 
 use crate::host::x86_64::{Asm, CODE, DATA, Deadline, EXIT_PORT, HostError, Label, Reg};
-use crate::io::pci::{MachineAccess, Width as ConfigWidth};
+use crate::io::pci::MachineAccess;
 use crate::kvm_x86::{PortWidth, Width};
 
 use super::rig::{LIMIT, Rig};
@@ -68,12 +68,12 @@ impl Server {
     /// One access.
     pub fn perform(&self, rig: &mut Rig, access: MachineAccess, counts: &mut Counts) -> Result<Performed, HostError> {
         let (kind, parts) = match access {
-            MachineAccess::Out { port, width, value } => (Kind::Out(ports(width)), [0, port.0.into(), value.into()]),
-            MachineAccess::In { port, width } => (Kind::In(ports(width)), [0, port.0.into(), 0]),
+            MachineAccess::Out { port, width, value } => (Kind::Out(width.into()), [0, port.0.into(), value.into()]),
+            MachineAccess::In { port, width } => (Kind::In(width.into()), [0, port.0.into(), 0]),
             MachineAccess::Load { addr, width } | MachineAccess::MemoryLoad { addr, width } => {
-                (Kind::Load(memory(width)), [addr.0, 0, 0])
+                (Kind::Load(width.into()), [addr.0, 0, 0])
             }
-            MachineAccess::Store { addr, width, value } => (Kind::Store(memory(width)), [addr.0, 0, value.into()]),
+            MachineAccess::Store { addr, width, value } => (Kind::Store(width.into()), [addr.0, 0, value.into()]),
         };
         self.step(rig, kind, parts, counts)
     }
@@ -111,20 +111,4 @@ fn stub(asm: &mut Asm, kind: Kind, top: Label) -> u64 {
     // mov rax, r9
     asm.raw(&[0x4c, 0x89, 0xc8]).save_rax(RESULT).jump_back(top);
     at
-}
-
-const fn ports(width: ConfigWidth) -> PortWidth {
-    match width {
-        ConfigWidth::Byte => PortWidth::Byte,
-        ConfigWidth::Word => PortWidth::Word,
-        ConfigWidth::Dword => PortWidth::Dword,
-    }
-}
-
-const fn memory(width: ConfigWidth) -> Width {
-    match width {
-        ConfigWidth::Byte => Width::Byte,
-        ConfigWidth::Word => Width::Word,
-        ConfigWidth::Dword => Width::Dword,
-    }
 }

@@ -90,7 +90,8 @@ impl Vmm {
         exit.direction == Direction::Write && self.zones.iter().any(held)
     }
 
-    /// Runs a guest to the end of its program: an OUT to [`EXIT_PORT`], before which the ring is drained once more.
+    /// Runs a guest to the end of its program: an OUT to [`EXIT_PORT`], which is no exit of the
+    /// workload: the ring is left as it is for the program that follows.
     ///
     /// # Errors
     /// As [`Vcpu::run`]; or the ring holds what no kernel writes.
@@ -98,7 +99,6 @@ impl Vmm {
         loop {
             let exit = vcpu.run(deadline)?;
             if exit.target == Target::Port(Port(EXIT_PORT)) {
-                counts.drained += u64::from(self.user.drain(self.ring())?);
                 return Ok(());
             }
             counts.add(&exit);
@@ -108,13 +108,26 @@ impl Vmm {
                 RegTraffic::Never => None,
             };
             counts.drained += u64::from(self.user.handle(self.ring(), &exit, vcpu.exit_data())?);
-            if let Some(regs) = regs {
+            if let Some(mut regs) = regs {
+                regs.rax = with_read(regs.rax, &exit, vcpu.exit_data());
                 vcpu.set_regs(&regs)?;
             }
             // A guest that exits for ever is never in KVM_RUN when the signal comes.
-            if deadline.is_over() {
-                return Err(HostError::TimeLimit { limit: deadline.limit(), place: vcpu.place() });
-            }
+            deadline.check(vcpu)?;
         }
     }
+}
+
+/// rAX with what an IN has read in it.
+///
+/// Where KVM emulates port I/O (kvm_pvm does), KVM_SET_REGS before KVM_RUN makes it forget that the IN writes rAX: the
+/// emulator's register cache, and with it the mark on rAX, is thrown away (`emulate_regs_need_sync_from_vcpu`). So user space
+/// gives the value itself, as the VMware backdoor does; where KVM completes the IN too, that changes nothing.
+fn with_read(rax: u64, exit: &UserExit, data: &[u8]) -> u64 {
+    if (exit.direction, exit.count) != (Direction::Read, 1) || !matches!(exit.target, Target::Port(_)) {
+        return rax;
+    }
+    let mut value = if data.len() == 4 { [0; 8] } else { rax.to_le_bytes() };
+    value[..data.len()].copy_from_slice(data);
+    u64::from_le_bytes(value)
 }
