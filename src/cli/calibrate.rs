@@ -72,7 +72,8 @@ mod here {
         let system = System::open().map_err(CliError::failed)?;
         let stem = args.output.as_ref().and_then(|path| path.file_stem()?.to_str());
         let mut progress = Progress::new("this host");
-        let model = fit_host(&system, stem.unwrap_or(NAME), &mut |share| progress.at(share)).map_err(CliError::failed)?;
+        let model =
+            fit_host(&system, stem.unwrap_or(NAME), &mut |share| progress.at(share)).map_err(CliError::failed)?;
         drop(progress);
         if let Some(path) = &args.output {
             output::write_file(path, &model.text)?;

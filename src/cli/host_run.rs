@@ -59,7 +59,8 @@ mod here {
 
         fn apply(&self, scenario: &mut Scenario) -> Result<(), CliError> {
             let unknown = |flag: &str, scenario: &Scenario| {
-                let what = format!("{flag} means nothing for {}: a {} workload", scenario.name, scenario.workload.kind());
+                let what =
+                    format!("{flag} means nothing for {}: a {} workload", scenario.name, scenario.workload.kind());
                 Err(CliError::Input(what))
             };
             if let Some(devices) = self.devices {

@@ -68,7 +68,9 @@ fn measured(comparisons: &[Comparison]) -> Result<OnHost, CliError> {
     let host = crate::proof::on_host::measure(&system, comparisons, &mut |share| progress.at(share));
     let host = host.map_err(CliError::failed)?;
     if host.ratios.is_empty() {
-        return Err(CliError::input("--host: of these benchmarks nothing runs on x86; coalesced-pio, pio-latency and pci-config do"));
+        return Err(CliError::input(
+            "--host: of these benchmarks nothing runs on x86; coalesced-pio, pio-latency and pci-config do",
+        ));
     }
     Ok(host)
 }

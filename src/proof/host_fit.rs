@@ -13,8 +13,7 @@ use crate::workload::pci_config::PciMethod;
 use crate::workload::ports::{PortDirection, PortMode};
 
 use super::measured_model::{HeldOut, HostModel, MeasuredWay};
-use super::on_host::{OnHostError, Way, scenario};
-use super::ratios::spread;
+use super::on_host::{OnHostError, Way, scenario, spread};
 
 /// A held-out workload is measured so many times; the median counts.
 const TIMES: usize = 5;
@@ -145,7 +144,9 @@ pub fn fit_host(system: &System, name: &str, progress: &mut dyn FnMut(f64)) -> R
         });
     }
     let text = machine.to_toml().map_err(HostFitError::Model)?;
-    let text = format!("# Measured by `hvmmio calibrate --host` on the machine it names; absolute times mean nothing elsewhere.\n\n{text}");
+    let text = format!(
+        "# Measured by `hvmmio calibrate --host` on the machine it names; absolute times mean nothing elsewhere.\n\n{text}"
+    );
     // What was written is what will be read.
     let machine = Machine::parse(name, &text).map_err(|error| HostFitError::Model(error.to_string()))?;
     Ok(HostModel { fitted, held_out, machine, text })
@@ -187,7 +188,8 @@ fn model(name: &str, ways: &[MeasuredWay], regs: [f64; 2], own: DeviceCosts) -> 
         fit: None,
     };
     let mut set = |stage: Stage, ns: f64, source: &str| {
-        let cost = Cost { ns: super::calibrate::rounded(ns.max(0.0)), kind: Provenance::Measured, source: source.to_owned() };
+        let cost =
+            Cost { ns: super::calibrate::rounded(ns.max(0.0)), kind: Provenance::Measured, source: source.to_owned() };
         machine.stage.insert(stage.name().to_owned(), cost);
     };
     set(Stage::MemoryRead, memory, "config read by read-only ECAM, the loop around it included");
@@ -196,7 +198,11 @@ fn model(name: &str, ways: &[MeasuredWay], regs: [f64; 2], own: DeviceCosts) -> 
         set(stage, kernel / 4.0, part);
     }
     set(Stage::EventfdSignal, eventfd - kernel, "OUT by an ioeventfd less an exit that stays in the kernel");
-    set(Stage::RingStore, stored - kernel, "OUT coalesced less an exit that stays in the kernel and its share of full rings");
+    set(
+        Stage::RingStore,
+        stored - kernel,
+        "OUT coalesced less an exit that stays in the kernel and its share of full rings",
+    );
     let half = "half of: OUT to user space less an exit that stays in the kernel, drain and device";
     set(Stage::UserExit, left / 2.0, half);
     set(Stage::UserEntry, left / 2.0, half);
@@ -211,7 +217,12 @@ fn model(name: &str, ways: &[MeasuredWay], regs: [f64; 2], own: DeviceCosts) -> 
     set(Stage::FastMmio, 0.0, "not told apart from emulate-insn");
     set(Stage::EmulateInsn, 0.0, "to be set");
     for (extra, ns, kind, source) in [
-        (X86Extra::PciConfig, own.pci_config, Provenance::Measured, "a configuration read by the PCI host less a device's, timed in this process"),
+        (
+            X86Extra::PciConfig,
+            own.pci_config,
+            Provenance::Measured,
+            "a configuration read by the PCI host less a device's, timed in this process",
+        ),
         (X86Extra::Interrupt, 0.0, Provenance::Assumed, "not measured: runs on real KVM wait for no interrupt"),
         (X86Extra::BootRest, 0.0, Provenance::Assumed, "not measured: a scan alone runs on real KVM"),
     ] {
@@ -224,7 +235,8 @@ fn model(name: &str, ways: &[MeasuredWay], regs: [f64; 2], own: DeviceCosts) -> 
     let times = f64::from(stages.of(Stage::EmulateInsn).max(1));
     let emulate = (ecam - known - own.pci_config) / times;
     let source = "config read by exiting ECAM less its other stages and pci-config";
-    let cost = Cost { ns: super::calibrate::rounded(emulate.max(0.0)), kind: Provenance::Measured, source: source.to_owned() };
+    let cost =
+        Cost { ns: super::calibrate::rounded(emulate.max(0.0)), kind: Provenance::Measured, source: source.to_owned() };
     machine.stage.insert(Stage::EmulateInsn.name().to_owned(), cost);
     Ok(machine)
 }

@@ -20,16 +20,24 @@ impl Report for HostModel {
         }
         text += &format!("{table}\n\n");
         let mut table = figures(&["cost", "ns", "is"]);
-        let stages = self.machine.kind.stage_names().into_iter().map(|name| ("stage", name, self.machine.stage.get(name)));
-        let around = self.machine.kind.around_names().into_iter().map(|name| ("around", name, self.machine.around.get(name)));
+        let stages =
+            self.machine.kind.stage_names().into_iter().map(|name| ("stage", name, self.machine.stage.get(name)));
+        let around =
+            self.machine.kind.around_names().into_iter().map(|name| ("around", name, self.machine.around.get(name)));
         for (kind, name, cost) in stages.chain(around) {
             if let Some(cost) = cost {
                 table.add_row([format!("{kind}.{name}"), ns(cost.ns), cost.kind.to_string()]);
             }
         }
         text += &format!("{table}\n\n");
-        let mut table =
-            figures(&["held out: the fit has not seen it", "predicted ns", "measured ns", "least to greatest", "error", ""]);
+        let mut table = figures(&[
+            "held out: the fit has not seen it",
+            "predicted ns",
+            "measured ns",
+            "least to greatest",
+            "error",
+            "",
+        ]);
         for row in &self.held_out {
             table.add_row([
                 format!("{}, {}", row.scenario, row.way),

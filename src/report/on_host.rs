@@ -28,7 +28,11 @@ pub(super) fn table(host: &OnHost) -> String {
     );
     let mut table = figures(&["this host's own times, an access (a read)", "measured ns", "middle half"]);
     for row in &host.times {
-        table.add_row([row.label.to_owned(), ns(row.ns), format!("{} to {}", ns(row.quartiles[0]), ns(row.quartiles[1]))]);
+        table.add_row([
+            row.label.to_owned(),
+            ns(row.ns),
+            format!("{} to {}", ns(row.quartiles[0]), ns(row.quartiles[1])),
+        ]);
     }
     text += &format!("\n{table}\n");
     text + "times are this host's alone; between machines ratios are what compares\n"

@@ -8,8 +8,8 @@ use crate::sim::{ConfigStats, NOISE_ROW, RunResult};
 use super::csv::Row;
 use super::exits::perf_kvm_stat;
 use super::table::figures;
-use super::{measured, what_if};
 use super::{Report, grouped, percent, rate};
+use super::{measured, what_if};
 
 /// A scenario run with one cache design or several.
 #[derive(Clone, Debug, PartialEq, Serialize)]

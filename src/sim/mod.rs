@@ -30,7 +30,9 @@ use crate::machine::{Kind, Prices, SimTime};
 use crate::workload::sequence::SequenceError;
 
 pub use coalesced::DrainDelay;
-pub use result::{AroundRow, ExitCount, JobResult, Latency, Measured, Metric, MissCount, PathShare, RamAsMmio, RunResult, StageRow};
+pub use result::{
+    AroundRow, ExitCount, JobResult, Latency, Measured, Metric, MissCount, PathShare, RamAsMmio, RunResult, StageRow,
+};
 pub use scenario::{Baseline, Doorbells, Notify, Pattern, Scenario, ScenarioError, Workload};
 pub use stats::Outcomes;
 pub use x86::{ConfigStats, ExitStat, NOISE_ROW, event, perf_window, stages_of};

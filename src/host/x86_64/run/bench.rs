@@ -24,7 +24,10 @@ use super::vmm::Counts;
 
 enum What {
     /// Units of a stream, each of so many accesses.
-    Stream { stream: Box<dyn Stream>, accesses: u64 },
+    Stream {
+        stream: Box<dyn Stream>,
+        accesses: u64,
+    },
     Scan(Box<Pci>),
 }
 
@@ -193,11 +196,16 @@ pub fn device_costs() -> Result<DeviceCosts, HostError> {
     ecam.attach(&user);
     let ring = Ring::new(HostPage::Kib4, CoalescedRoom::Fixed);
     let consumer: Option<&dyn RingConsumer> = Some(&ring);
-    let port = |port, direction, size| UserExit { target: Target::Port(Port(port)), direction, size, count: 1, ring_full: false };
-    let (write, mut byte) = (port(PORT, Direction::Write, 1), [0; 1]);
-    let handle = |exit: &UserExit, ring, data: &mut [u8]| {
-        each_ns(20 * CALLS, || Ok(user.handle(ring, exit, data).map(drop)?))
+    let port = |port, direction, size| UserExit {
+        target: Target::Port(Port(port)),
+        direction,
+        size,
+        count: 1,
+        ring_full: false,
     };
+    let (write, mut byte) = (port(PORT, Direction::Write, 1), [0; 1]);
+    let handle =
+        |exit: &UserExit, ring, data: &mut [u8]| each_ns(20 * CALLS, || Ok(user.handle(ring, exit, data).map(drop)?));
     let user_device = handle(&write, None, &mut byte)?;
     let with_drain = handle(&write, consumer, &mut byte)?;
     let latch = CONFIG_ENABLE | 1 << 11;

@@ -78,7 +78,8 @@ impl Ring {
             Notify::Ioeventfd { length } => {
                 for device in 0..devices {
                     let addr = MMIO + u64::from(device) * stride;
-                    let spec = Ioeventfd { bus: IoBus::Mmio, addr, len: length, datamatch: None, fd: EventfdId(device) };
+                    let spec =
+                        Ioeventfd { bus: IoBus::Mmio, addr, len: length, datamatch: None, fd: EventfdId(device) };
                     rig.ioeventfd(&spec)?;
                 }
             }
@@ -95,13 +96,17 @@ impl Ring {
             let drawn = |_| match spec.pattern {
                 Pattern::RoundRobin => 0,
                 // As the simulator draws.
-                Pattern::Uniform => u32::try_from((u128::from(rng.next_u64()) * u128::from(devices)) >> 64).unwrap_or(0),
+                Pattern::Uniform => {
+                    u32::try_from((u128::from(rng.next_u64()) * u128::from(devices)) >> 64).unwrap_or(0)
+                }
             };
             let mut block: Vec<_> = (0..BLOCK).map(drawn).collect();
             if spec.pattern == Pattern::RoundRobin {
                 // Whole turns only, so that the next block goes on where this one ends.
                 let turns = BLOCK / u64::from(devices).max(1) * u64::from(devices);
-                block = (0..turns).map(|i| u32::try_from((i + u64::from(vcpu)) % u64::from(devices)).unwrap_or(0)).collect();
+                block = (0..turns)
+                    .map(|i| u32::try_from((i + u64::from(vcpu)) % u64::from(devices)).unwrap_or(0))
+                    .collect();
             }
             block
         };
@@ -160,5 +165,4 @@ impl Stream for Ring {
         ring(&mut asm, from, rest);
         asm
     }
-
 }

@@ -48,12 +48,8 @@ pub fn variants(scenario: &Scenario) -> Vec<Scenario> {
         Notify::Coalesced { poll_ns } => (2, poll_ns),
         Notify::Ioeventfd { .. } | Notify::Exit => (2, 0),
     };
-    let ways = [
-        Notify::Exit,
-        Notify::Ioeventfd { length },
-        Notify::Ioeventfd { length: 0 },
-        Notify::Coalesced { poll_ns },
-    ];
+    let ways =
+        [Notify::Exit, Notify::Ioeventfd { length }, Notify::Ioeventfd { length: 0 }, Notify::Coalesced { poll_ns }];
     ways.into_iter().map(|notify| Scenario { notify, ..scenario.clone() }).collect()
 }
 

@@ -112,8 +112,7 @@ impl Pci {
     }
 
     fn scan_once(&self, rig: &mut Rig, server: &Server) -> Result<Scanned, HostError> {
-        let mut performer =
-            Performer { rig, server, scanned: Scanned::default(), address_exits: 0, failed: None };
+        let mut performer = Performer { rig, server, scanned: Scanned::default(), address_exits: 0, failed: None };
         let [below, beyond] = self.methods;
         let mut found = {
             let perform = |access| performer.perform(access);
@@ -242,7 +241,6 @@ impl Stream for RawLoop {
         asm.copy_to_rax(Reg::R14).save_rax(DIFFERENCES);
         asm
     }
-
 
     fn goes_round(&self) -> bool {
         !self.accesses.iter().any(|access| access.exits())

@@ -165,7 +165,6 @@ impl Stream for Pio {
         asm
     }
 
-
     /// What INs read, summed up; the last string that INS read.
     fn check(&self, vm: &Vm, vcpu: u32, from: u64, units: u64) -> Result<(), HostError> {
         if self.order == Order::Mixed || self.stream.direction == PortDirection::Out {

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use crate::host::x86_64::HostError;
 use crate::machine::Kind;
 use crate::sim::{
-    ConfigStats, ExitCount, JobResult, Latency, Measured, Metric, Notify, Outcomes, RunResult, Scenario, Workload, event,
+    ConfigStats, ExitCount, JobResult, Latency, Measured, Metric, Notify, Outcomes, RunResult, Scenario, Workload,
+    event,
 };
 
 use super::rig::{Pace, Ran, Rig, Stream};
@@ -91,7 +92,8 @@ impl Told {
         let mut each: Vec<_> = self.ran.iter().flat_map(warm).map(|b| b.each() / self.per_unit as f64).collect();
         each.sort_by(f64::total_cmp);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index into the list")]
-        let at = |share: f64| each.get((share * (each.len().max(1) - 1) as f64).round() as usize).copied().unwrap_or(0.0);
+        let at =
+            |share: f64| each.get((share * (each.len().max(1) - 1) as f64).round() as usize).copied().unwrap_or(0.0);
         let exit = |(target, direction, count)| ExitCount { event: event(target, direction), count };
         Measured {
             batches: each.len(),
@@ -138,7 +140,8 @@ impl Told {
         }
         let accesses = self.units() * self.per_unit;
         let doorbells = matches!(scenario.workload, Workload::Doorbells(_));
-        let mmio = if self.mmio { accesses } else { self.config.map_or(0, |config| config.mmio_exits + config.memory_reads) };
+        let mmio =
+            if self.mmio { accesses } else { self.config.map_or(0, |config| config.mmio_exits + config.memory_reads) };
         let outcomes = Outcomes {
             eventfd: self.eventfd,
             coalesced: self.counts.drained,

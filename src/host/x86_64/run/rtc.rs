@@ -76,7 +76,9 @@ impl Ticks {
             PortMode::RegsEveryExit => rig.vmm.regs = RegTraffic::EveryExit,
             PortMode::RegsWhenNeeded => {}
             PortMode::InKernel => {
-                return Err(HostError::Unsupported("KVM has no RTC in the kernel: mode in-kernel cannot run".to_owned()));
+                return Err(HostError::Unsupported(
+                    "KVM has no RTC in the kernel: mode in-kernel cannot run".to_owned(),
+                ));
             }
             PortMode::Coalesced => rig.coalesce(CoalescedZone { addr: RTC_INDEX_PORT.into(), size: 1, pio: 1 })?,
         }
@@ -129,7 +131,6 @@ impl Stream for Ticks {
         asm.repeat(Reg::R12, again);
         asm
     }
-
 
     /// The wait for the next tick.
     fn exits_beside(&self) -> u64 {

@@ -1,7 +1,7 @@
 //! A guest that performs one access at a time for a driver on this side, and times it by its time stamp counter.
 
-use crate::host::x86_64::{Asm, CODE, DATA, Deadline, EXIT_PORT, HostError, Label, Reg};
 use crate::host::x86_64::scan::{memory, ports};
+use crate::host::x86_64::{Asm, CODE, DATA, Deadline, EXIT_PORT, HostError, Label, Reg};
 use crate::io::pci::MachineAccess;
 use crate::kvm_x86::{PortWidth, Width};
 
@@ -67,12 +67,7 @@ impl Server {
     }
 
     /// One access.
-    pub fn perform(
-        &self,
-        rig: &mut Rig,
-        access: MachineAccess,
-        counts: &mut Counts,
-    ) -> Result<Performed, HostError> {
+    pub fn perform(&self, rig: &mut Rig, access: MachineAccess, counts: &mut Counts) -> Result<Performed, HostError> {
         let (kind, parts) = match access {
             MachineAccess::Out { port, width, value } => (Kind::Out(ports(width)), [0, port.0.into(), value.into()]),
             MachineAccess::In { port, width } => (Kind::In(ports(width)), [0, port.0.into(), 0]),
