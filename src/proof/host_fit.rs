@@ -101,7 +101,7 @@ pub fn fit_host(system: &System, name: &str, progress: &mut dyn FnMut(f64)) -> R
     }
     let mut unseen = Vec::new();
     for (name, way) in HELD_OUT {
-        let scenario = scenario(name, way).map_err(OnHostError::from)?;
+        let scenario = scenario(name, way)?;
         unseen.push((Bench::new(system, &scenario)?, scenario, Vec::with_capacity(TIMES)));
     }
     for time in 0..TIMES {

@@ -21,7 +21,13 @@ pub enum OnHostError {
     Host(#[from] HostError),
     /// A shipped scenario.
     #[error(transparent)]
-    Scenario(#[from] ScenarioError),
+    Scenario(Box<ScenarioError>),
+}
+
+impl From<ScenarioError> for OnHostError {
+    fn from(error: ScenarioError) -> Self {
+        Self::Scenario(Box::new(error))
+    }
 }
 
 /// What takes turns.
@@ -42,7 +48,7 @@ pub(super) enum Way {
 }
 
 /// A shipped scenario in that way.
-pub(super) fn scenario(name: &str, way: Way) -> Result<Scenario, ScenarioError> {
+pub(super) fn scenario(name: &str, way: Way) -> Result<Scenario, OnHostError> {
     let mut scenario = Scenario::load(name)?;
     match (way, &mut scenario.workload) {
         (Way::Config(method), Workload::Pci(config)) => *config = PciConfig { method, ..config.clone() },

@@ -16,9 +16,7 @@ pub fn scan_accesses(mut bridge: HostBridge, [below, beyond]: [ConfigMethod; 2])
         accesses.push(instruction(access));
         bridge.perform(access)
     };
-    let mut config = ByMethod::new(below, window, perform).extended_by(beyond);
-    SCAN.enumerate(&mut config).probe_drivers(&mut config);
-    drop(config);
+    SCAN.run(&mut ByMethod::new(below, window, perform).extended_by(beyond));
     accesses
 }
 
