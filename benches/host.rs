@@ -18,8 +18,9 @@ fn main() {
     use hvmmio::sim::Scenario;
     use hvmmio::workload::ports::PortMode;
 
-    const PAIRS: usize = 300;
-    const EXITS: u32 = 300;
+    const PAIRS: usize = 1000;
+    // Short beside a scheduler's turn, so that most pairs are not interrupted.
+    const EXITS: u32 = 60;
 
     // Under `cargo test --benches` there is nothing to measure.
     if std::env::args().any(|arg| arg == "--test") {
@@ -52,6 +53,7 @@ fn main() {
     let mut scenario = Scenario::load("pio-timeline").unwrap();
     scenario.mode = PortMode::RegsWhenNeeded;
     let mut vmm = Bench::new(&system, &scenario).unwrap();
+    vmm.set_units(EXITS.into());
     for _ in 0..5 {
         bare();
         vmm.measure().unwrap();
