@@ -138,6 +138,59 @@ fn raw_reads_exit_twice_once_or_never_and_all_bring_the_register() {
     }
 }
 
+/// Case readonly-ecam-fresh, with a device that changes its own register: no store of the guest's makes it.
+#[test]
+fn a_guest_sees_at_once_what_a_device_changes_behind_a_read_only_slot() {
+    use hvmmio::device::{PciHost, UserSpace};
+    use hvmmio::host::x86_64::{DATA, Deadline, EXIT_PORT, EcamMemory, Reg, Vm};
+    use hvmmio::io::pci::{Attachment, Bdf, EcamWindow, HostBridge, PciBus, Register, Width as Bytes};
+    use hvmmio::kvm_x86::{PortWidth, Target, Width};
+
+    let Some(system) = kvm() else { return };
+    let (bdf, window) = (Bdf::from_bits(1 << 3), EcamWindow::default());
+    // Command and Status in one dword; Status bit 3 is the interrupt's.
+    let register = Register::new(4, Bytes::Dword).unwrap();
+    let bus = PciBus::with_virtio(1, Attachment::IntegratedEndpoint).unwrap();
+    let ecam = EcamMemory::new(PciHost::new(HostBridge::new(window, bus))).unwrap();
+    let vm = Vm::new(&system).unwrap();
+    vm.add_read_only(window.base().0, std::sync::Arc::clone(ecam.memory())).unwrap();
+    let user = UserSpace::new();
+    ecam.attach(&user);
+
+    let mut asm = hvmmio::host::x86_64::Asm::new();
+    let register_at = window.addr(bdf, register).0;
+    let look = |asm: &mut hvmmio::host::x86_64::Asm, place: u64| {
+        asm.mov(Reg::Rdi, register_at).clear_rax().load(Width::Dword).save_rax(DATA + place * 8);
+    };
+    look(&mut asm, 0);
+    asm.out(0x5a0, PortWidth::Byte, 0);
+    look(&mut asm, 1);
+    // The guest's own store exits; the bridge takes what Command has of it, and the next load shows it.
+    asm.mov(Reg::Rdi, register_at).mov(Reg::Rax, 0x0006).store(Width::Word);
+    look(&mut asm, 2);
+    asm.out(EXIT_PORT, PortWidth::Byte, 0);
+    let entry = hvmmio::host::x86_64::CODE;
+    vm.load(entry, asm.code()).unwrap();
+    let mut vcpu = vm.vcpu(&system, 0, entry).unwrap();
+    let deadline = Deadline::after(Duration::from_secs(30)).unwrap();
+
+    let exit = vcpu.run(&deadline).unwrap();
+    assert_eq!(exit.target, Target::Port(hvmmio::addr::Port(0x5a0)), "the first look makes no exit");
+    let before = ecam.host().bridge().bus().read(bdf, register);
+    let changed = before | 1 << 19;
+    ecam.host().bridge().bus_mut().function_mut(bdf).unwrap().set_register(register, changed);
+    ecam.publish(bdf).unwrap();
+    let exits = vcpu.run_until(EXIT_PORT, &user, None, &deadline).unwrap();
+    let after = ecam.host().bridge().bus().read(bdf, register);
+    let seen = [0, 8, 16].map(|at| {
+        let mut value = [0; 4];
+        vm.ram().read(DATA + at, &mut value).unwrap();
+        u32::from_le_bytes(value)
+    });
+    assert_eq!((exits, seen), (1, [before, changed, after]));
+    assert_eq!(after, changed & 0xffff_0000 | 0x0006);
+}
+
 /// Each device is told as often as its doorbell rang: the run fails if not.
 #[test]
 fn doorbells_of_two_vcpus_end_where_each_way_sends_them() {
@@ -218,4 +271,43 @@ fn the_command_line_marks_figures_as_measured_and_refuses_what_means_nothing() {
     assert!(code == Some(2) && text.contains("does not run on real KVM"), "{text}");
     let (code, text) = cli(&["reproduce", "fio", "--host"]);
     assert!(code == Some(2) && text.contains("nothing runs on x86"), "{text}");
+}
+
+/// Times are never asserted: that the model is one, and that it predicts something for every workload that it has not seen.
+#[test]
+fn a_model_of_this_host_is_one_that_the_simulator_takes() {
+    let Some(system) = kvm() else { return };
+    let model = hvmmio::proof::host_fit::fit_host(&system, "here", &mut |_| {}).unwrap();
+    let read = hvmmio::machine::Machine::parse("here.toml", &model.text).unwrap();
+    assert_eq!(read, model.machine);
+    assert!(read.stage.values().all(|cost| cost.kind.name() == "measured" && !cost.source.is_empty()));
+    assert_eq!(model.held_out.len(), 8);
+    for row in &model.held_out {
+        assert!(row.predicted_ns > 0.0 && row.measured_ns > 0.0, "{row:?}");
+        assert!(row.least_ns <= row.measured_ns && row.measured_ns <= row.greatest_ns, "{row:?}");
+    }
+    let mut scenario = Scenario::load("pio-timeline").unwrap();
+    scenario.machine = read;
+    assert_eq!(sim::run(&scenario, &mut |_| {}).unwrap().machine, "here");
+}
+
+#[test]
+fn reproduce_sets_a_measured_column_beside_published_and_simulated() {
+    if kvm().is_none() {
+        return;
+    }
+    let (code, text) = cli(&["reproduce", "pci-config", "--host", "--format", "json"]);
+    assert_eq!(code, Some(0), "{text}");
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let ratios = report["host"]["ratios"].as_array().unwrap();
+    let names: Vec<_> = ratios.iter().map(|row| row["ratio"].as_str().unwrap()).collect();
+    assert_eq!(names, ["read-only", "ports"]);
+    for row in ratios {
+        assert!(
+            ["published", "simulated", "measured"].iter().all(|column| row[column].as_f64().unwrap() > 0.0),
+            "{row}"
+        );
+    }
+    let (_, text) = cli(&["reproduce", "pci-config", "--host"]);
+    assert!(text.contains("this host's own times") && text.contains("**"), "{text}");
 }

@@ -13,8 +13,7 @@ use crate::workload::pci_config::PciMethod;
 use crate::workload::ports::{PortDirection, PortMode};
 
 use super::measured_model::{HeldOut, HostModel, MeasuredWay};
-use super::on_host::{OnHostError, Way, scenario};
-use super::ratios::spread;
+use super::on_host::{OnHostError, Way, scenario, spread};
 
 /// A held-out workload is measured so many times; the median counts.
 const TIMES: usize = 5;
@@ -102,7 +101,7 @@ pub fn fit_host(system: &System, name: &str, progress: &mut dyn FnMut(f64)) -> R
     }
     let mut unseen = Vec::new();
     for (name, way) in HELD_OUT {
-        let scenario = scenario(name, way).map_err(OnHostError::from)?;
+        let scenario = scenario(name, way)?;
         unseen.push((Bench::new(system, &scenario)?, scenario, Vec::with_capacity(TIMES)));
     }
     for time in 0..TIMES {

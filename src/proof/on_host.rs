@@ -8,7 +8,7 @@ use crate::workload::pci_config::{PciConfig, PciMethod};
 use crate::workload::ports::PortMode;
 
 use super::comparison::Comparison;
-use super::ratios::{MeasuredRatio, MeasuredTime, OnHost, Ratio, spread};
+use super::ratios::{MeasuredRatio, MeasuredTime, OnHost, Ratio};
 
 /// Rounds: with 10 ms a batch about two seconds.
 const ROUNDS: usize = 31;
@@ -48,7 +48,7 @@ pub(super) enum Way {
 }
 
 /// A shipped scenario in that way.
-pub(super) fn scenario(name: &str, way: Way) -> Result<Scenario, ScenarioError> {
+pub(super) fn scenario(name: &str, way: Way) -> Result<Scenario, OnHostError> {
     let mut scenario = Scenario::load(name)?;
     match (way, &mut scenario.workload) {
         (Way::Config(method), Workload::Pci(config)) => *config = PciConfig { method, ..config.clone() },
@@ -112,4 +112,25 @@ pub fn measure(
 /// The running kernel's release; empty if procfs is not there.
 pub(super) fn kernel() -> String {
     std::fs::read_to_string("/proc/sys/kernel/osrelease").map_or_else(|_| String::new(), |text| text.trim().to_owned())
+}
+
+/// Median and quartiles.
+pub(super) fn spread(mut values: Vec<f64>) -> (f64, [f64; 2]) {
+    values.sort_by(f64::total_cmp);
+    let last = values.len().saturating_sub(1);
+    let at = |index: usize| values.get(index).copied().unwrap_or(0.0);
+    let median = f64::midpoint(at(last / 2), at(last.div_ceil(2)));
+    (median, [at((last + 2) / 4), at((3 * last + 2) / 4)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn median_and_quartiles_are_those_of_the_sorted_values() {
+        assert_eq!(spread(vec![5.0, 1.0, 4.0, 2.0, 3.0]), (3.0, [2.0, 4.0]));
+        assert_eq!(spread(vec![4.0, 1.0]), (2.5, [1.0, 4.0]));
+        assert_eq!(spread(Vec::new()), (0.0, [0.0, 0.0]));
+    }
 }

@@ -102,6 +102,11 @@ impl Bench {
         }
     }
 
+    /// Makes a batch of a stream so many units, for a comparison with something of the same length.
+    pub fn set_units(&mut self, units: u64) {
+        self.units = units.max(1);
+    }
+
     /// Whether a batch is a whole scan.
     #[must_use]
     pub const fn is_scan(&self) -> bool {

@@ -3,8 +3,8 @@
 //! | workload | how it runs |
 //! |---|---|
 //! | OUT or IN stream, doorbells, raw configuration reads | a loop in the guest, in batches that end with an OUT |
-//! | RTC tick | a loop in the guest; virtual time goes on where the guest would HLT ([`rtc`]) |
-//! | PCI scan | the scan's driver on this side, one access at a time performed by the guest ([`server`]) |
+//! | RTC tick | a loop in the guest; virtual time goes on where the guest would HLT (`rtc`) |
+//! | PCI scan | the scan's driver on this side, one access at a time performed by the guest (`server`) |
 //!
 //! A batch's time is real time around KVM_RUN and the VMM's handling of exits, less that of an empty batch. An access's time is
 //! the median over batches; the loop around it (0.3 ns) is in it.
