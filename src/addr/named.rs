@@ -1,6 +1,6 @@
 //! Enums whose values have a name and a sentence, for models and reports.
 
-/// Declares an enum with `ALL`, `name()` and `doc()`; each value is `/// sentence`, then `Variant = "name"`.
+/// Declares an enum with `ALL`, `name()`, `doc()` and its name as `Display`; each value is `/// sentence`, then `Variant = "name"`.
 macro_rules! named {
     ($(#[$meta:meta])* pub enum $enum:ident {
         $($(#[doc = $doc:literal])+ $variant:ident = $name:literal),+ $(,)?
@@ -26,6 +26,12 @@ macro_rules! named {
             #[must_use]
             pub const fn doc(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($doc),+)),+ }
+            }
+        }
+
+        impl std::fmt::Display for $enum {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.name())
             }
         }
     };

@@ -7,6 +7,8 @@ use crate::device::NotifyLayout;
 use crate::kvm_hv::{CacheDesign, PolicyKind};
 use crate::report::Format;
 use crate::sim::Scenario;
+use crate::workload::pci_config::PciMethod;
+use crate::workload::ports::PortMode;
 
 use super::CliError;
 
@@ -63,6 +65,17 @@ impl CacheArgs {
         let entries = self.entries.unwrap_or(design.entries() as u64);
         CacheDesign::new(entries, self.policy.unwrap_or(design.policy())).map_err(CliError::input)
     }
+}
+
+/// In which ways an x86 workload runs.
+#[derive(Debug, clap::Args)]
+pub(super) struct WayArgs {
+    /// How port accesses are handled, x86: regs-every-exit, regs-when-needed, in-kernel or coalesced; may be given again
+    #[arg(long, value_name = "MODE")]
+    pub mode: Vec<PortMode>,
+    /// How configuration space is reached, [pci]: type1, type1-coalesced, type1-ecam, ecam or ecam-read-only; may be given again
+    #[arg(long, value_name = "METHOD")]
+    pub method: Vec<PciMethod>,
 }
 
 /// The guest.

@@ -1,9 +1,6 @@
 //! `hvmmio host run SCENARIO`.
 
-use crate::workload::pci_config::PciMethod;
-use crate::workload::ports::PortMode;
-
-use super::args::OutputArgs;
+use super::args::{OutputArgs, WayArgs};
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
@@ -22,12 +19,8 @@ pub(super) struct Args {
     /// Stop each run after so many seconds, whatever the scenario's count; 0 goes to the end
     #[arg(long, value_name = "S", default_value_t = 1.0, conflicts_with = "count")]
     seconds: f64,
-    /// How port accesses are handled: regs-every-exit, regs-when-needed, in-kernel or coalesced; may be given again
-    #[arg(long, value_name = "MODE")]
-    mode: Vec<PortMode>,
-    /// How configuration space is reached, [pci]; may be given again
-    #[arg(long, value_name = "METHOD")]
-    method: Vec<PciMethod>,
+    #[command(flatten)]
+    ways: WayArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -86,15 +79,15 @@ mod here {
                     _ => return unknown("--count", scenario),
                 }
             }
-            if !self.method.is_empty() {
+            if !self.ways.method.is_empty() {
                 let Workload::Pci(config) = &mut scenario.workload else { return unknown("--method", scenario) };
-                config.methods.clone_from(&self.method);
+                config.methods.clone_from(&self.ways.method);
             }
-            if !self.mode.is_empty() {
+            if !self.ways.mode.is_empty() {
                 if !matches!(scenario.workload, Workload::Pio(_) | Workload::Rtc(_)) {
                     return unknown("--mode", scenario);
                 }
-                scenario.modes.clone_from(&self.mode);
+                scenario.modes.clone_from(&self.ways.mode);
             }
             Ok(())
         }

@@ -3,10 +3,8 @@
 use crate::machine::Kind;
 use crate::report::RunReport;
 use crate::sim::{self, Baseline, Scenario, Workload};
-use crate::workload::pci_config::PciMethod;
-use crate::workload::ports::PortMode;
 
-use super::args::{CacheArgs, GuestArgs, KernelArgs, OutputArgs};
+use super::args::{CacheArgs, GuestArgs, KernelArgs, OutputArgs, WayArgs};
 use super::progress::Progress;
 use super::{CliError, Done, output};
 
@@ -24,12 +22,8 @@ pub(super) struct Args {
     /// Run what was asked for only, not also without a cache (coalesced doorbells: by exit and by ioeventfd)
     #[arg(long)]
     no_baseline: bool,
-    /// How port accesses are handled, x86: regs-every-exit, regs-when-needed, in-kernel or coalesced; may be given again
-    #[arg(long, value_name = "MODE")]
-    mode: Vec<PortMode>,
-    /// How configuration space is reached, [pci]: type1, type1-coalesced, type1-ecam, ecam or ecam-read-only; may be given again
-    #[arg(long, value_name = "METHOD")]
-    method: Vec<PciMethod>,
+    #[command(flatten)]
+    ways: WayArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -47,8 +41,8 @@ impl Args {
             ("--vcpus", self.guest.vcpus.is_some(), power),
             ("--devices", self.guest.devices.is_some(), power || pci),
             ("--layout", self.guest.layout.is_some(), power),
-            ("--mode", !self.mode.is_empty(), !power && !pci),
-            ("--method", !self.method.is_empty(), pci),
+            ("--mode", !self.ways.mode.is_empty(), !power && !pci),
+            ("--method", !self.ways.method.is_empty(), pci),
         ];
         match flags.iter().find(|(_, given, known)| *given && !*known) {
             Some((flag, ..)) => {
@@ -71,11 +65,11 @@ pub(super) fn run(args: &Args) -> Result<Done, CliError> {
     scenario.cache = args.cache.apply(scenario.cache)?;
     args.guest.apply(&mut scenario)?;
     args.kernel.apply(&mut scenario.preset, &mut scenario.behaviour)?;
-    if let (Workload::Pci(config), [first, ..]) = (&mut scenario.workload, &args.method[..]) {
-        (config.method, config.methods) = (*first, args.method.clone());
+    if let (Workload::Pci(config), [first, ..]) = (&mut scenario.workload, &args.ways.method[..]) {
+        (config.method, config.methods) = (*first, args.ways.method.clone());
     }
-    if !args.mode.is_empty() {
-        scenario.modes.clone_from(&args.mode);
+    if !args.ways.mode.is_empty() {
+        scenario.modes.clone_from(&args.ways.mode);
     }
 
     let variants = scenario.variants(if args.no_baseline { Baseline::Without } else { Baseline::With });

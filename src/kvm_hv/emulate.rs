@@ -1,8 +1,8 @@
 //! MMIO emulation (`kvmppc_hv_emulate_mmio`, `kvmppc_emulate_loadstore`): integer loads and stores onto the bus.
 
 use crate::addr::{DirectionRule, GuestPhysAddr, IssstoreOnFailure};
-use crate::book3s::insn::{Direction, Endian, Insn, KernelSupport, store_bytes};
-use crate::book3s::msr::{DSISR_BADACCESS, DSISR_ISSTORE, MSR_LE};
+use crate::book3s::insn::{Direction, Insn, KernelSupport, store_bytes};
+use crate::book3s::msr::{DSISR_BADACCESS, DSISR_ISSTORE};
 use crate::io::{BusRead, BusWrite};
 
 use super::access::Fetch;
@@ -25,6 +25,7 @@ impl Vcpu {
         stages: &mut StageSet,
     ) -> FullStep {
         let is_store = fault.direction() == Direction::Store;
+        let endian = self.endian();
         let mut io = self.io.begin();
         if is_store {
             stages.add(Stage::FastBus);
@@ -58,7 +59,6 @@ impl Vcpu {
         };
 
         // A valid integer access: form the value, ask the bus, exit if nobody takes it.
-        let endian = if self.msr & MSR_LE != 0 { Endian::Little } else { Endian::Big };
         self.mmio_is_write = access.direction == Direction::Store;
         stages.add(Stage::MmioBus);
         let (mut data, mut ring_full) = ([0; 8], false);

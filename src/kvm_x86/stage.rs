@@ -46,12 +46,6 @@ named! {
     }
 }
 
-impl fmt::Display for Stage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
 /// How often each stage was gone through. String I/O and the ring repeat some of them within one exit.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct StageCounts([u32; Stage::ALL.len()]);

@@ -1,6 +1,5 @@
 //! PCI configuration as a workload: a boot's scan or one register read over and over, by each method that a guest may have.
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::Deserialize;
@@ -34,12 +33,6 @@ impl PciMethod {
             Self::Ecam => [ConfigMethod::Ecam; 2],
             Self::EcamReadOnly => [ConfigMethod::EcamReadOnly.on(slots); 2],
         }
-    }
-}
-
-impl fmt::Display for PciMethod {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }
 

@@ -1,6 +1,5 @@
 //! Port I/O as a workload: a stream of INs or OUTs, and the ways a VMM can handle them.
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -19,12 +18,6 @@ named! {
         InKernel = "in-kernel",
         /// Writes wait in the coalesced ring; reads, and writes that find it full, go to user space.
         Coalesced = "coalesced",
-    }
-}
-
-impl fmt::Display for PortMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }
 

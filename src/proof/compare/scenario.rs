@@ -1,7 +1,7 @@
 //! Scenarios as streams.
 
 use crate::addr::Port;
-use crate::device::{PM_TIMER_PORT, RTC_INDEX_PORT, Rtc};
+use crate::device::{PM_TIMER_PORT, RTC_INDEX_PORT};
 use crate::host::x86_64::scan_accesses;
 use crate::io::CoalescedZone;
 use crate::io::pci::{CONFIG_ADDRESS, ConfigMethod, EcamWindow, HostBridge, PciBus};
@@ -9,16 +9,12 @@ use crate::kvm_x86::{Instruction, PortWidth, StringStep};
 use crate::sim::{Scenario, Workload};
 use crate::workload::pci_config::{PciConfig, PciMethod, PciTask};
 use crate::workload::ports::{PioStream, PortDirection, PortMode};
-use crate::workload::rtc_tick::RtcTick;
+use crate::workload::rtc_tick::{REGISTER_C, RtcTick};
 
 use super::stream::{Batch, Change, Devices, Stream};
 
 /// Accesses of a batch.
 const BATCH: usize = 256;
-/// Register B: periodic interrupts, 24 hours; register A's running chain.
-const PIE_24H: u32 = 0x42;
-const CHAIN: u8 = 0x20;
-
 /// The accesses of a variant of an x86 scenario ([`Scenario::variants`]), at most `most` but for a scan, which is whole; none if
 /// it is no scenario for x86, or if a device in the kernel or pages of memory would take what is to be compared.
 #[must_use]
@@ -83,16 +79,16 @@ fn port_access(pio: &PioStream, number: u64) -> Instruction {
 /// The handler's accesses at each tick, with the time that it is then.
 fn of_rtc(tick: RtcTick, coalesced: bool, most: u64) -> Stream {
     let width = PortWidth::Byte;
-    let out = |port, value| Instruction::Out { port: Port(port), width, value };
+    let out = |port, value: u8| Instruction::Out { port: Port(port), width, value: value.into() };
     let (index, data) = (RTC_INDEX_PORT, RTC_INDEX_PORT + 1);
-    let rate = CHAIN | Rtc::rate_select(tick.rate_hz).unwrap_or(0);
-    let setup = vec![out(index, 0x0a), out(data, rate.into()), out(index, 0x0b), out(data, PIE_24H)];
+    let setup =
+        tick.setup().into_iter().flat_map(|(register, value)| [out(index, register), out(data, value)]).collect();
     let changes = if coalesced { vec![zone(index, 1)] } else { Vec::new() };
     let mut batches = vec![Batch { changes, accesses: setup }];
     let per_tick = 2 + u64::from(tick.pm_timer_reads);
     let ticks = (tick.duration_ns / 1_000_000_000).max(1) * u64::from(tick.rate_hz);
     for number in 1..=ticks.min(most / per_tick) {
-        let mut accesses = vec![out(index, 0x0c), Instruction::In { port: Port(data), width }];
+        let mut accesses = vec![out(index, REGISTER_C), Instruction::In { port: Port(data), width }];
         let timer = Instruction::In { port: Port(PM_TIMER_PORT), width: PortWidth::Dword };
         accesses.extend((0..tick.pm_timer_reads).map(|_| timer.clone()));
         let now = u128::from(number) * 1_000_000_000 / u128::from(tick.rate_hz.max(1));

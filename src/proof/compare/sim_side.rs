@@ -10,11 +10,9 @@ use crate::host::x86_64::ECAM;
 use crate::io::pci::{EcamWindow, HostBridge, PciBus, PciError};
 use crate::io::{DeviceModel, Entry, Eventfd, HostPage, IoBus, IoError, IoSpace, Ioeventfd, RingError};
 use crate::kvm_x86::{End, FastMmio, Handled, Pending, Platform, ReadOnlyMemory, UserExit, Vcpu};
+use crate::workload::rtc_tick::START;
 
 use super::stream::{Change, Devices, EVENTFDS, SLOT_BYTES, Stream};
-
-/// What the RTC shows at first: 2018-11-14 00:00:00 UTC. Nothing depends on it.
-const START: i64 = 1_542_153_600;
 
 /// A device whose every answer depends on every access before: a lost, doubled or late write shows in what is read.
 #[derive(Debug, Default)]

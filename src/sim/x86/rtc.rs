@@ -13,20 +13,9 @@ use crate::sim::SimError;
 use crate::sim::result::{JobResult, Metric, per_second};
 use crate::sim::scenario::Scenario;
 use crate::workload::ports::PortMode;
-use crate::workload::rtc_tick::RtcTick;
+use crate::workload::rtc_tick::{IRQ_AND_PERIODIC, REGISTER_C, RtcTick, START};
 
 use super::{Caches, Guest, Told};
-
-/// What the clock shows when a run begins: 2018-11-14 00:00:00 UTC. Nothing depends on it.
-const START: i64 = 1_542_153_600;
-/// Register B: periodic interrupts, 24 hours.
-const PIE_24H: u8 = 0x42;
-/// Register A: the chain runs.
-const CHAIN: u8 = 0x20;
-/// Register C, where a handler finds why it was called.
-const REGISTER_C: u8 = 0x0c;
-/// Its interrupt and periodic flags.
-const IRQ_AND_PERIODIC: u64 = 0xc0;
 
 struct Clocks {
     rtc: Arc<Mutex<Rtc>>,
@@ -56,9 +45,10 @@ pub(super) fn run(
     // The index only: a write to the data port has effects that must not wait.
     guest.coalesce(RTC_INDEX_PORT, 1)?;
 
-    let (end, rate) = (SimTime::from_whole_ns(tick.duration_ns), rate_bits(tick.rate_hz));
-    set(&mut guest, &clocks, 0x0a, CHAIN | rate)?;
-    set(&mut guest, &clocks, 0x0b, PIE_24H)?;
+    let end = SimTime::from_whole_ns(tick.duration_ns);
+    for (register, value) in tick.setup() {
+        set(&mut guest, &clocks, register, value)?;
+    }
     // What setting it up took is no part of the run's figures.
     guest.stats = Default::default();
     let (mut ticks, mut lost) = (0_u64, 0_u64);
@@ -116,7 +106,7 @@ fn handle_tick(guest: &mut Guest, clocks: &Clocks, tick: RtcTick) -> Result<(), 
     guest.perform(Instruction::Out { port: Port(RTC_INDEX_PORT), width, value: u32::from(REGISTER_C) })?;
     clocks.advance_to(guest.now);
     let flags = guest.perform(Instruction::In { port: Port(RTC_INDEX_PORT + 1), width })?.value();
-    if flags & IRQ_AND_PERIODIC != IRQ_AND_PERIODIC {
+    if flags & u64::from(IRQ_AND_PERIODIC) != u64::from(IRQ_AND_PERIODIC) {
         return Err(SimError::NoTick { flags });
     }
     for _ in 0..tick.pm_timer_reads {
@@ -132,9 +122,4 @@ fn set(guest: &mut Guest, clocks: &Clocks, index: u8, value: u8) -> Result<(), S
     guest.perform(Instruction::Out { port: Port(RTC_INDEX_PORT), width, value: u32::from(index) })?;
     guest.perform(Instruction::Out { port: Port(RTC_INDEX_PORT + 1), width, value: u32::from(value) })?;
     Ok(())
-}
-
-/// Register A's rate select; the scenario's rate was checked, and 0 would be no interrupt at all.
-fn rate_bits(hz: u32) -> u8 {
-    Rtc::rate_select(hz).unwrap_or(0)
 }

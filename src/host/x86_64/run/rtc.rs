@@ -12,7 +12,7 @@ use crate::host::x86_64::{Asm, HostError, Reg, System};
 use crate::io::{CoalescedZone, DeviceModel, IoBus};
 use crate::kvm_x86::PortWidth;
 use crate::workload::ports::PortMode;
-use crate::workload::rtc_tick::RtcTick;
+use crate::workload::rtc_tick::{IRQ_AND_PERIODIC, REGISTER_C, RtcTick, START};
 
 use super::rig::{Rig, Stream};
 use super::vmm::RegTraffic;
@@ -20,16 +20,6 @@ use super::wrong;
 
 /// Where the guest waits for its next tick.
 pub(super) const WAIT_PORT: u16 = 0x0f5;
-/// 2018-11-14 00:00:00 UTC, as in the simulator. Nothing depends on it.
-const START: i64 = 1_542_153_600;
-/// Registers A and B: rate and chain; periodic interrupts, 24 hours.
-const REGISTER_A: u8 = 0x0a;
-const REGISTER_B: u8 = 0x0b;
-const CHAIN: u8 = 0x20;
-const PIE_24H: u8 = 0x42;
-/// Register C, and its interrupt and periodic flags.
-const REGISTER_C: u8 = 0x0c;
-const IRQ_AND_PERIODIC: u8 = 0xc0;
 
 /// What is behind [`WAIT_PORT`].
 struct Wait {
@@ -83,8 +73,7 @@ impl Ticks {
             PortMode::Coalesced => rig.coalesce(CoalescedZone { addr: RTC_INDEX_PORT.into(), size: 1, pio: 1 })?,
         }
         let mut rtc = Rtc::new(START);
-        let rate = Rtc::rate_select(tick.rate_hz).unwrap_or(0);
-        for (index, value) in [(REGISTER_A, CHAIN | rate), (REGISTER_B, PIE_24H)] {
+        for (index, value) in tick.setup() {
             rtc.write(RTC_INDEX_PORT.into(), &[index]);
             rtc.write(u64::from(RTC_INDEX_PORT) + 1, &[value]);
         }
