@@ -9,3 +9,4 @@ pub mod pci_scan;
 pub mod ports;
 pub mod rtc_tick;
 pub mod sequence;
+pub mod steps;
