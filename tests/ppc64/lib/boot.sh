@@ -14,7 +14,7 @@ start_machine() {
     shift 4
     LD_LIBRARY_PATH=$CACHE/qemu/lib "$CACHE/qemu/qemu-system-ppc64" -L "$CACHE/qemu/share" -M "$machine" -smp 1 -m 4G \
         -nodefaults -display none -monitor none -no-reboot -kernel "$kernel/vmlinux" -initrd "$initrd" \
-        -append "console=hvc0 norandmaps panic=-1${append:+ $append}" \
+        -append "console=hvc0 norandmaps${append:+ $append}" \
         -accel tcg,thread=single -icount shift=0,sleep=off -rtc base=2024-01-01T00:00:00,clock=vm -seed 1 "$@" &
     QEMU_PID=$!
 }
@@ -37,6 +37,7 @@ await() {
             if tail -c 200 "$console" | grep -aq '^@@ done'; then ENDED=finished; fi
             return
         fi
+        if grep -aq 'Kernel panic' "$console"; then ENDED=broken; return; fi
         # After an oops the run may still come to its end and bring the kernel's own account of it.
         if [ -z "$grace" ] && grep -aqE "$BROKEN" "$console"; then grace=$((SECONDS + 15)); fi
         if [ -n "$grace" ] && [ "$SECONDS" -ge "$grace" ]; then ENDED=broken; return; fi

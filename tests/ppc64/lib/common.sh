@@ -12,7 +12,6 @@ ME=$(basename "$0")
 # The kernels this bed knows: package of Debian, and the version that figures in the repo were measured with.
 # A kernel's counts belong to its build, so another version is used only with a word about it.
 declare -A KERNEL_PACKAGE=([6.1]=linux-image-powerpc64le [6.12]=linux-image-powerpc64le)
-declare -A KERNEL_SUITE=([6.1]=bookworm [6.12]=bookworm-backports)
 declare -A KERNEL_PIN=([6.1]=6.1.176-1 [6.12]=6.12.95-1~bpo12+1)
 
 say() { printf '%s: %s\n' "$ME" "$*" >&2; }
@@ -40,7 +39,8 @@ need_tools() {
     [ ${#missing[@]} -gt 0 ] || return 0
     say "installing ${missing[*]} by apt"
     [ "$(id -u)" = 0 ] || fail "not root: install these first, then try again: apt-get install ${missing[*]}"
-    { apt-get update -qq &&
-        DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends "${missing[@]}"; } >&2 ||
-        fail "apt could not install ${missing[*]}"
+    local said
+    said=$(apt-get update -qq 2>&1 &&
+        DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends "${missing[@]}" 2>&1) ||
+        fail "apt could not install ${missing[*]}: $said"
 }

@@ -50,3 +50,12 @@ download() {
     mkdir -p "$out"
     (cd "$out" && in_apt "$dir" apt-get download -qq "$@" >&2) || fail "apt could not download $*"
 }
+
+# choose_version DIR PACKAGE SERIES PIN: the pinned version if the mirror has it, else the newest it has of the series.
+choose_version() {
+    local chosen
+    chosen=$(in_apt "$1" apt-cache madison "$2" | awk -v series="$3" 'index($3, series ".") == 1 { print $3 }' | sort -rVu |
+        awk -v pin="$4" 'NR == 1 { newest = $1 } $1 == pin { found = 1 } END { print found ? pin : newest }')
+    [ -n "$chosen" ] || fail "the mirror has no $2 of the series $3"
+    printf '%s\n' "$chosen"
+}
