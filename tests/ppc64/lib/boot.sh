@@ -15,7 +15,7 @@ start_machine() {
     LD_LIBRARY_PATH=$CACHE/qemu/lib "$CACHE/qemu/qemu-system-ppc64" -L "$CACHE/qemu/share" -M "$machine" -smp 1 -m 4G \
         -nodefaults -display none -monitor none -no-reboot -kernel "$kernel/vmlinux" -initrd "$initrd" \
         -append "console=hvc0 norandmaps${append:+ $append}" \
-        -accel tcg,thread=single -icount shift=0,sleep=off -rtc base=2024-01-01T00:00:00,clock=vm -seed 1 "$@" &
+        -accel tcg,thread=single -icount shift=0,sleep=off -rtc base=2024-01-01T00:00:00,clock=vm -seed 1 "$@" <&0 &
     QEMU_PID=$!
 }
 
