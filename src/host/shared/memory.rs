@@ -118,7 +118,7 @@ impl Mapping {
     ///
     /// # Errors
     /// Not all of it is inside, or it is not aligned.
-    pub(super) fn pointer<T>(&self, offset: u64) -> Result<NonNull<T>, OutOfRange> {
+    pub(in crate::host) fn pointer<T>(&self, offset: u64) -> Result<NonNull<T>, OutOfRange> {
         let place: NonNull<T> = self.place(offset, size_of::<T>())?.cast();
         if place.is_aligned() {
             Ok(place)

@@ -1,0 +1,1 @@
+//! KVM Book3S HV.
