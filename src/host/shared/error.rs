@@ -90,6 +90,16 @@ pub enum HostError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// A system call failed for a reason with a known cure.
+    #[error("{what} failed: {source}: {cure}")]
+    Refused {
+        /// Which.
+        what: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+        /// What to do.
+        cure: &'static str,
+    },
     /// The guest's memory or program does not fit.
     #[error("the guest's memory: {0}")]
     Memory(#[from] OutOfRange),
