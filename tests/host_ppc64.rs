@@ -140,6 +140,9 @@ fn a_vector_load_from_mmio_retries_for_ever_and_the_guest_is_moved_past_it() {
     let lxv = 61 << 26 | 14 << 21 | u32::from(GuestAccess::RA) << 16 | 1;
     let lxv = Step::Guest(GuestOp::Access(GuestAccess { word: lxv, ra: MMIO_EA, rb: 0, rt: 0 }));
     let answers = guest.perform(&[lxv, access("stw", MMIO_EA, 1)]).unwrap();
+    if matches!(seen(&answers[0]).end, End::Interrupt { vector: 0x700, .. }) {
+        return skip::skipped("a processor before POWER9 has no lxv, and lmw is refused in little-endian mode");
+    }
     assert_eq!(seen(&answers[0]).end, End::Retries);
     assert_eq!(seen(&answers[1]).end, End::Completed);
 }
