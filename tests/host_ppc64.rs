@@ -242,3 +242,55 @@ fn h3_ram_that_was_cached_as_mmio_and_left_exits_as_mmio_and_does_not_without_th
         assert_eq!(last.iter().all(|seen| seen.exit.is_some() && seen.lookup == Lookup::Hit), cached, "{last:x?}");
     }
 }
+
+/// The folders of trace instances that this program, or one with that number, has made.
+fn instances(pid: u32) -> usize {
+    let name = format!("hvmmio-{pid}");
+    let places = ["/sys/kernel/tracing/instances", "/sys/kernel/debug/tracing/instances"];
+    let found = places.iter().filter(|place| std::path::Path::new(place).join(&name).exists());
+    let probes = std::fs::read_to_string("/sys/kernel/tracing/kprobe_events").unwrap_or_default();
+    found.count() + probes.matches(&format!("emulate_{pid} ")).count()
+}
+
+#[test]
+fn the_trace_instance_and_its_kprobe_go_with_the_guest() {
+    let Some(guest) = guest() else { return };
+    if let Some(note) = guest.note() {
+        return skip::skipped(note);
+    }
+    assert!(instances(std::process::id()) >= 2);
+    drop(guest);
+    assert_eq!(instances(std::process::id()), 0);
+}
+
+#[test]
+#[ignore = "run by the next test, which ends it by a signal"]
+fn a_guest_that_waits_for_a_signal() {
+    let _guest = guest();
+    std::thread::sleep(std::time::Duration::from_secs(60));
+}
+
+#[test]
+fn the_trace_instance_and_its_kprobe_go_when_a_signal_ends_the_process() {
+    let Some(guest) = guest() else { return };
+    if let Some(note) = guest.note() {
+        return skip::skipped(note);
+    }
+    drop(guest);
+    for signal in ["INT", "TERM"] {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_guest_that_waits_for_a_signal", "--ignored"])
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let start = std::time::Instant::now();
+        while instances(child.id()) < 2 {
+            assert!(start.elapsed().as_secs() < 30, "the child did not start");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        std::process::Command::new("kill").args(["-s", signal, &child.id().to_string()]).status().unwrap();
+        assert!(!child.wait().unwrap().success());
+        assert_eq!(instances(child.id()), 0, "SIG{signal}");
+    }
+}

@@ -43,13 +43,13 @@ const SIMULATED: u64 = 100_000;
 pub enum StoreFitError {
     /// Measuring.
     #[error(transparent)]
-    Host(#[from] HostError),
+    Host(Box<HostError>),
     /// The template or what became of it.
     #[error(transparent)]
     File(#[from] FileError),
     /// A simulation's scenario.
     #[error(transparent)]
-    Scenario(#[from] ScenarioError),
+    Scenario(Box<ScenarioError>),
     /// A simulation.
     #[error(transparent)]
     Sim(Box<SimError>),
@@ -67,6 +67,18 @@ pub enum StoreFitError {
     /// The time base's frequency is not known.
     #[error("/proc/cpuinfo has no line `timebase : <Hz>`, without which ticks are no times")]
     Timebase,
+}
+
+impl From<ScenarioError> for StoreFitError {
+    fn from(error: ScenarioError) -> Self {
+        Self::Scenario(Box::new(error))
+    }
+}
+
+impl From<HostError> for StoreFitError {
+    fn from(error: HostError) -> Self {
+        Self::Host(Box::new(error))
+    }
 }
 
 impl From<SimError> for StoreFitError {
