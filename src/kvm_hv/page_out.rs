@@ -84,7 +84,15 @@ impl Vm {
     }
 
     /// Unmaps one locked HPTE (`kvmppc_unmap_hpte`); returns its first doubleword and the reverse-map word.
-    fn unmap_hpte(&self, hpt: &Hpt, slot: &Memslot, gfn: Gfn, at: PteIndex, v: u64, rmap: u64) -> (u64, u64) {
+    pub(super) fn unmap_hpte(
+        &self,
+        hpt: &Hpt,
+        slot: &Memslot,
+        gfn: Gfn,
+        at: PteIndex,
+        v: u64,
+        rmap: u64,
+    ) -> (u64, u64) {
         let mut rmap = remove_from_chain(hpt, rmap, at);
         let Some((entry, rev)) = hpt.entry(at) else { return (v, rmap) };
         let guest_r = rev.guest_rpte.load(Ordering::Relaxed);

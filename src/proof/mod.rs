@@ -9,6 +9,7 @@ mod calibrate_x86;
 mod coalesced_pio;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod compare;
+pub mod compare_steps;
 mod comparison;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod host_fit;
@@ -21,6 +22,7 @@ mod published;
 mod published_x86;
 mod ratios;
 mod reproduce;
+mod rng;
 
 pub use benchmark::Benchmark;
 pub use calibrate::{Calibration, FitError, FittedCost, calibrate};
