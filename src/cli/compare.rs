@@ -6,8 +6,12 @@ use super::{CliError, Done};
 /// Arguments.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// A scenario for x86 (see `hvmmio list`), compared in each of its modes; drawn streams if not given
+    /// x86_64: a scenario (see `hvmmio list`), compared in each of its modes; ppc64: a file of operations (see `hvmmio
+    /// sequence`); drawn streams if not given
     scenario: Option<String>,
+    /// ppc64: what the kernel's hazards lead to, each beside a control without its decisive step
+    #[arg(long, conflicts_with_all = ["scenario", "streams", "accesses", "seed", "threads"])]
+    hazards: bool,
     /// Drawn streams, of seeds from --seed on
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     streams: u64,
@@ -27,6 +31,11 @@ pub(super) struct Args {
     output: OutputArgs,
 }
 
+/// Why there are no hazards to compare elsewhere.
+#[cfg(not(target_arch = "powerpc64"))]
+const NEEDS_PPC64: &str = "--hazards needs a ppc64 host with kvm-hv: they are of the Book3S HV MMIO path; what the simulator says of \
+                           them, on any host: hvmmio sequence --hazards";
+
 /// Compares.
 pub(super) fn run(args: &Args) -> Result<Done, CliError> {
     here::run(args)
@@ -38,7 +47,7 @@ mod here {
 
     use parking_lot::Mutex;
 
-    use super::Args;
+    use super::{Args, NEEDS_PPC64};
     use crate::addr::KernelBehaviour;
     use crate::cli::progress::Progress;
     use crate::cli::{CliError, Done, output};
@@ -51,6 +60,9 @@ mod here {
     type Kernel = (KernelBehaviour, FastMmio);
 
     pub(super) fn run(args: &Args) -> Result<Done, CliError> {
+        if args.hazards {
+            return Err(CliError::failed(NEEDS_PPC64));
+        }
         let scenario = args.scenario.as_deref().map(Scenario::load).transpose()?;
         let system = System::open().map_err(CliError::failed)?;
         let probe = probe(&system).map_err(CliError::failed)?;

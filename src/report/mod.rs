@@ -13,6 +13,7 @@ mod proof;
 mod proof_x86;
 mod run;
 mod sequence;
+mod steps;
 mod table;
 mod what_if;
 
@@ -29,6 +30,7 @@ pub use proof::{CalibrationReport, ReproduceReport};
 pub use proof_x86::X86CalibrationReport;
 pub use run::RunReport;
 pub use sequence::SequencesReport;
+pub use steps::{CompareStepsReport, ComparedStreams, WatchReport, WatchedStream};
 
 /// How a report is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

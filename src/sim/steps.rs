@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::addr::{EffectiveAddr, GuestPhysAddr, KernelBehaviour, PteIndex, index};
 use crate::book3s::hpte::{HPTE_GR_RESERVED, HPTE_R_C, HPTE_R_R, HPTE_V_ABSENT, HPTE_V_VALID, Hpte};
-use crate::book3s::insn::{Direction, Endian, Insn, Mode, decode, load_value, store_bytes};
+use crate::book3s::insn::{Direction, Endian, Insn, decode, load_value, store_bytes};
 use crate::book3s::slb::{SlbEntry, SlbError};
 use crate::io::{Eventfd, IoBus, IoError, Ioeventfd};
 use crate::kvm_hv::cache::CacheEntry;
@@ -16,6 +16,7 @@ use crate::kvm_hv::{
     Access, CacheDesign, CacheUse, HtabError, Interrupt, Outcome, Record, ResizeError, Vcpu, VcpuConfig, Vm, VmConfig,
     VmError,
 };
+use crate::workload::script::effective_address;
 use crate::workload::steps::{
     AccessSeen, Answer, Attach, End, ExitSeen, GuestAccess, GuestOp, Lookup, RUNTIME_BYTES, RUNTIME_SLOT, Step,
     StepExecutor, VmmOp, answer_to_load,
@@ -194,7 +195,7 @@ impl SimSteps {
         self.vcpu.gpr[RA] = access.ra;
         self.vcpu.gpr[GuestAccess::RB as usize] = access.rb;
         let insn = decode(access.word);
-        let ea = effective_address(access, insn.as_ref(), &self.vcpu.gpr);
+        let ea = effective_address(access);
         let (Some(insn), Some(ea)) = (insn, ea) else { return Err(StepError::Word { step, word: access.word }) };
         let record = self.vcpu.access(&self.vm, &Access::new(ea, insn.direction(), access.word));
         self.last = Some((ea, record));
@@ -325,20 +326,6 @@ impl SimSteps {
             }
         }
         Ok(())
-    }
-}
-
-/// Where an access goes; `None` for a form whose address is not a sum of these registers.
-fn effective_address(access: &GuestAccess, insn: Option<&Insn>, gpr: &[u64; 32]) -> Option<EffectiveAddr> {
-    /// Of those that are no integer access: lmw and stmw, whose form is D.
-    const D_FORM: [&str; 2] = ["lmw", "stmw"];
-    match insn? {
-        Insn::Access(decoded) => Some(EffectiveAddr(decoded.effective_address(gpr, Mode::SixtyFour))),
-        other if D_FORM.contains(&other.name()) => {
-            let displacement = i64::from((access.word & 0xffff) as u16 as i16);
-            Some(EffectiveAddr(access.ra.wrapping_add_signed(displacement)))
-        }
-        _ => None,
     }
 }
 

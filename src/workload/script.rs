@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::addr::{EffectiveAddr, GuestPhysAddr, PteIndex, Vsid};
 use crate::book3s::hash::PTEG_ENTRIES;
 use crate::book3s::hpte::{HPTE_V_BOLTED, HPTE_V_SECONDARY};
-use crate::book3s::insn::{Direction, EncodeError, Offset, Size, load_store};
+use crate::book3s::insn::{Direction, EncodeError, Insn, Mode, Offset, Size, decode, load_store};
 use crate::book3s::slb::{SLB_VSID_C, SegmentSize};
 use crate::book3s::{HashKey, Hpte, PageSize, PageSizes, SlbEntry};
 use crate::kvm_hv::{BULK_REQUESTS, ProtectFlags, flags, number};
@@ -67,6 +67,12 @@ impl Script {
     #[must_use]
     pub fn steps(&self) -> &[Step] {
         &self.steps
+    }
+
+    /// Order of its table.
+    #[must_use]
+    pub const fn order(&self) -> u32 {
+        self.order
     }
 
     /// All of them.
@@ -215,6 +221,31 @@ pub mod bulk {
 pub const fn group(key: &HashKey, order: u32, secondary: bool) -> PteIndex {
     let hash = if secondary { !key.hash } else { key.hash };
     PteIndex((hash & ((1 << (order - 7)) - 1)) * PTEG_ENTRIES)
+}
+
+/// Where an access goes; `None` for a form whose address is no sum of its registers.
+#[must_use]
+pub fn effective_address(access: &GuestAccess) -> Option<EffectiveAddr> {
+    /// Of those that are no integer access the ones of D form.
+    const D_FORM: [&str; 2] = ["lmw", "stmw"];
+    let mut gpr = [0; 32];
+    gpr[usize::from(GuestAccess::RT)] = access.rt;
+    gpr[usize::from(GuestAccess::RA)] = access.ra;
+    gpr[usize::from(GuestAccess::RB)] = access.rb;
+    match decode(access.word)? {
+        Insn::Access(decoded) => Some(EffectiveAddr(decoded.effective_address(&gpr, Mode::SixtyFour))),
+        // X form.
+        Insn::CacheOp(_) => {
+            let register = |shift: u32| (access.word >> shift & 31) as usize;
+            let base = if register(16) == 0 { 0 } else { gpr[register(16)] };
+            Some(EffectiveAddr(base.wrapping_add(gpr[register(11)])))
+        }
+        Insn::Refused(other) if D_FORM.contains(&other.name) => {
+            let displacement = i64::from((access.word & 0xffff) as u16 as i16);
+            Some(EffectiveAddr(access.ra.wrapping_add_signed(displacement)))
+        }
+        Insn::Refused(_) => None,
+    }
 }
 
 /// The plain load or store of `size` on the registers of an access.

@@ -9,12 +9,18 @@
 mod difference;
 mod draw;
 mod equal;
+mod hazards;
 mod run;
+mod sequences;
 mod text;
 mod vmm_draw;
+mod watch;
 mod words;
 mod world;
 
 pub use difference::{StepDifference, StepSide};
 pub use draw::{DrawError, StepStream};
+pub use hazards::{Hazard, hazards};
 pub use run::{CompareStepsError, StepCounts, StepsCompared, compare_steps};
+pub use sequences::{SequenceStepsError, sequence_steps};
+pub use watch::{Seen, WatchError, WatchRow, Watched, watch, watch_simulated};

@@ -1,10 +1,10 @@
 //! Steps, answers and states in words.
 
-use crate::addr::EffectiveAddr;
 use crate::book3s::Hpte;
 use crate::book3s::insn::{Direction, Insn, decode};
 use crate::kvm_hv::cache::CacheEntry;
 use crate::kvm_hv::number;
+use crate::workload::script::effective_address;
 use crate::workload::steps::{AccessSeen, Answer, Attach, End, ExitSeen, GuestAccess, GuestOp, Lookup, Step, VmmOp};
 
 fn hcall_name(number: u64) -> String {
@@ -52,21 +52,12 @@ pub(super) fn step_text(step: &Step) -> String {
 fn access_text(access: &GuestAccess) -> String {
     let name = decode(access.word).map_or("?", |insn| insn.name());
     let (rt, ra, rb) = (access.rt, access.ra, access.rb);
-    match (decode(access.word), access_address(access)) {
+    match (decode(access.word), effective_address(access)) {
         (Some(insn), Some(ea)) if insn.direction() == Direction::Store => format!("{name} of {rt:#x} to {ea}"),
+        (Some(Insn::CacheOp(_)), Some(ea)) => format!("{name} at {ea}"),
         (_, Some(ea)) => format!("{name} from {ea}"),
         (_, None) => format!("{name} with RA {ra:#x}, RB {rb:#x}"),
     }
-}
-
-/// Where an integer access goes.
-pub(super) fn access_address(access: &GuestAccess) -> Option<EffectiveAddr> {
-    let Some(Insn::Access(decoded)) = decode(access.word) else { return None };
-    let mut gpr = [0; 32];
-    gpr[usize::from(GuestAccess::RT)] = access.rt;
-    gpr[usize::from(GuestAccess::RA)] = access.ra;
-    gpr[usize::from(GuestAccess::RB)] = access.rb;
-    Some(EffectiveAddr(decoded.effective_address(&gpr, crate::book3s::insn::Mode::SixtyFour)))
 }
 
 fn vmm_text(op: &VmmOp) -> String {
