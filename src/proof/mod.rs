@@ -23,6 +23,7 @@ mod published_x86;
 mod ratios;
 mod reproduce;
 mod rng;
+pub mod ticks;
 
 pub use benchmark::Benchmark;
 pub use calibrate::{Calibration, FitError, FittedCost, calibrate};

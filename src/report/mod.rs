@@ -15,6 +15,7 @@ mod run;
 mod sequence;
 mod steps;
 mod table;
+mod ticks;
 mod what_if;
 
 use std::fmt;
