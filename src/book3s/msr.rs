@@ -2,6 +2,10 @@
 
 /// 64-bit mode.
 pub const MSR_SF: u64 = 1 << 63;
+/// Machine check interrupts are taken.
+pub const MSR_ME: u64 = 1 << 12;
+/// An interrupt can be returned from.
+pub const MSR_RI: u64 = 1 << 1;
 /// Problem state: Kp decides instead of Ks.
 pub const MSR_PR: u64 = 1 << 14;
 /// Instruction relocation: the kernel can load the instruction word for emulation only with this on.

@@ -46,7 +46,22 @@ mod here {
     }
 }
 
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+#[cfg(all(target_os = "linux", target_arch = "powerpc64", target_endian = "little"))]
+mod here {
+    use crate::cli::{CliError, Done, output};
+    use crate::host::ppc64::{System, probe as probe_host};
+
+    pub(super) fn probe(args: &super::ProbeArgs) -> Result<Done, CliError> {
+        let found = System::open().and_then(|system| probe_host(&system)).map_err(CliError::failed)?;
+        output::write(&found, &args.output)?;
+        Ok(if found.hash_guest.is_ok() { Done::Well } else { Done::Failed })
+    }
+}
+
+#[cfg(not(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", all(target_arch = "powerpc64", target_endian = "little"))
+)))]
 mod here {
     use crate::cli::{CliError, Done};
     use crate::host::NO_HOST_SIDE;

@@ -116,7 +116,14 @@ mod here {
     }
 }
 
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+#[cfg(all(target_os = "linux", target_arch = "powerpc64", target_endian = "little"))]
+#[path = "host_run_ppc64.rs"]
+mod here;
+
+#[cfg(not(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", all(target_arch = "powerpc64", target_endian = "little"))
+)))]
 mod here {
     use crate::cli::{CliError, Done};
     use crate::host::NO_HOST_SIDE;

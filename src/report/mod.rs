@@ -6,6 +6,8 @@ pub mod csv;
 mod exits;
 mod host;
 mod host_model;
+#[cfg(all(target_os = "linux", target_arch = "powerpc64", target_endian = "little"))]
+mod host_ppc64;
 mod lists;
 mod measured;
 mod on_host;
@@ -26,6 +28,8 @@ use serde::Serialize;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use compare::{CompareReport, ComparedPart};
 pub use exits::perf_kvm_stat;
+#[cfg(all(target_os = "linux", target_arch = "powerpc64", target_endian = "little"))]
+pub use host_ppc64::{StoreReport, StoreRow};
 pub use lists::list;
 pub use proof::{CalibrationReport, ReproduceReport};
 pub use proof_x86::X86CalibrationReport;

@@ -7,6 +7,8 @@
 //!
 //! Each function panics on an operand outside the range its documentation gives; registers are 0 to 31 throughout.
 
+pub use super::asm_storage::{dcbst, icbi, ld, lfd, lvx, lwz, lwzu, std, stdu, stfd, stvx, stw, stwx};
+
 /// Special-purpose register numbers (Power ISA 2.07 Book III-S, 4.4.4 and Book II, 6.1).
 pub mod spr {
     /// Link register.
@@ -27,6 +29,8 @@ pub mod spr {
     pub const TB: u16 = 268;
     /// Software use, first of four.
     pub const SPRG0: u16 = 272;
+    /// Software use, second of four.
+    pub const SPRG1: u16 = 273;
 }
 
 const fn gpr(number: u8) -> u32 {
@@ -34,15 +38,15 @@ const fn gpr(number: u8) -> u32 {
     number as u32
 }
 
-const fn immediate(value: i16) -> u32 {
+pub(super) const fn immediate(value: i16) -> u32 {
     value as u16 as u32
 }
 
-const fn d_form(major: u32, rt: u8, ra: u8, low_half: u32) -> u32 {
+pub(super) const fn d_form(major: u32, rt: u8, ra: u8, low_half: u32) -> u32 {
     major << 26 | gpr(rt) << 21 | gpr(ra) << 16 | low_half
 }
 
-const fn x_form(rt: u8, ra: u8, rb: u8, extended: u32) -> u32 {
+pub(super) const fn x_form(rt: u8, ra: u8, rb: u8, extended: u32) -> u32 {
     31 << 26 | gpr(rt) << 21 | gpr(ra) << 16 | gpr(rb) << 11 | extended << 1
 }
 
@@ -80,6 +84,18 @@ pub const fn ori(ra: u8, rs: u8, value: u16) -> u32 {
 #[must_use]
 pub const fn oris(ra: u8, rs: u8, value: u16) -> u32 {
     d_form(25, rs, ra, value as u32)
+}
+
+/// RA = RS: `or ra,rs,rs` (Power ISA 2.07 Book I, 3.3.13). Destination first, as in assembly.
+#[must_use]
+pub const fn mr(ra: u8, rs: u8) -> u32 {
+    x_form(rs, ra, rs, 444)
+}
+
+/// RT = -RA (Power ISA 2.07 Book I, 3.3.9).
+#[must_use]
+pub const fn neg(rt: u8, ra: u8) -> u32 {
+    x_form(rt, ra, 0, 104)
 }
 
 /// No operation: `ori 0,0,0`.
@@ -246,6 +262,8 @@ const IF_FALSE: u32 = 4;
 const ALWAYS: u32 = 20;
 /// BI: "equal" of CR field 0.
 const CR0_EQ: u32 = 2;
+/// BI: "summary overflow" of CR field 0, with which Linux says that a system call failed.
+const CR0_SO: u32 = 3;
 
 /// Decrements CTR and branches by `offset` bytes, a multiple of 4, if it is not 0 (Power ISA 2.07 Book I, 2.4).
 #[must_use]
@@ -263,6 +281,12 @@ pub const fn beq(offset: i16) -> u32 {
 #[must_use]
 pub const fn bne(offset: i16) -> u32 {
     b_form(IF_FALSE, CR0_EQ, offset)
+}
+
+/// Branches by `offset` bytes, a multiple of 4, if CR0 says no summary overflow (Power ISA 2.07 Book I, 2.4).
+#[must_use]
+pub const fn bns(offset: i16) -> u32 {
+    b_form(IF_FALSE, CR0_SO, offset)
 }
 
 /// Branch to LR (Power ISA 2.07 Book I, 2.4).
@@ -337,6 +361,9 @@ mod tests {
             (cmpdi(3, -1), 0x2c23_ffff, "cmpdi 3,-1"),
             (beq(8), 0x4182_0008, "beq .+8"),
             (bne(-12), 0x4082_fff4, "bne .-12"),
+            (bns(8), 0x4083_0008, "bns .+8"),
+            (mr(31, 3), 0x7c7f_1b78, "mr 31,3"),
+            (neg(3, 3), 0x7c63_00d0, "neg 3,3"),
             (NOP, 0x6000_0000, "nop"),
         ];
         for (ours, assembled, text) in words {

@@ -13,7 +13,7 @@
 //! | `decode` | the dispatch built from the tables by the compiler |
 //! | `value` | the bytes of an access in guest memory order |
 //! | `encode` | [`Access`] to word |
-//! | [`asm`] | the other instructions a guest program is made of |
+//! | [`asm`], `asm_storage` | the other instructions a guest program is made of |
 //!
 //! # Examples
 //!
@@ -28,6 +28,7 @@
 //! ```
 
 pub mod asm;
+mod asm_storage;
 mod decode;
 mod encode;
 mod memo;

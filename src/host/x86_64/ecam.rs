@@ -8,7 +8,7 @@ use crate::io::pci::{Bdf, CONFIG_ADDRESS, CONFIG_SPACE_BYTES, ConfigWrite, ECAM_
 use crate::io::{DeviceModel, IoBus};
 
 use super::HostError;
-use super::memory::Mapping;
+use crate::host::Mapping;
 
 /// Bytes of bus 0 in the window: 256 functions.
 const BUS_BYTES: u64 = CONFIG_SPACE_BYTES as u64 * 256;

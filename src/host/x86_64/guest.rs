@@ -14,7 +14,7 @@
 
 use kvm_bindings::{kvm_dtable, kvm_regs, kvm_segment, kvm_sregs};
 
-use super::memory::{Mapping, OutOfRange};
+use crate::host::{Mapping, OutOfRange};
 
 /// The guest's memory, bytes.
 pub const RAM_BYTES: u64 = 16 << 20;

@@ -12,12 +12,9 @@
 #![expect(unsafe_code, reason = "real memory, real system calls; each block answers for itself")]
 
 mod asm;
-mod deadline;
 mod ecam;
 mod encode;
-mod error;
 mod guest;
-mod memory;
 mod probe;
 mod ring;
 pub mod run;
@@ -28,14 +25,13 @@ mod vcpu;
 mod vm;
 
 pub use asm::{Asm, Label, Reg};
-pub use deadline::Deadline;
 pub use ecam::EcamMemory;
-pub use error::{HostError, Place};
 pub use guest::{CODE, DATA, ECAM, EXIT_PORT, MMIO, RAM_BYTES};
-pub use memory::{Mapping, OutOfRange};
 pub use probe::probe;
 pub use ring::MappedRing;
 pub use scan::scan_accesses;
 pub use system::System;
 pub use vcpu::Vcpu;
-pub use vm::{HostEventfd, Vm};
+pub use vm::Vm;
+
+pub use super::{Deadline, HostError, HostEventfd, Mapping, OutOfRange, Place};

@@ -8,7 +8,7 @@ use crate::addr::CoalescedRoom;
 use crate::io::{HostPage, Ring, RingPage};
 
 use super::HostError;
-use super::memory::Mapping;
+use crate::host::Mapping;
 
 /// Bytes of a host page on x86.
 const PAGE: u64 = 4096;

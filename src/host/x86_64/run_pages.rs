@@ -11,7 +11,7 @@ use crate::addr::{GuestPhysAddr, Port};
 use crate::kvm_x86::{Direction, Target, UserExit};
 
 use super::HostError;
-use super::memory::Mapping;
+use crate::host::Mapping;
 
 /// Bytes of `kvm_run.mmio.data`.
 const MMIO_DATA: usize = 8;

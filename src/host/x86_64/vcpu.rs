@@ -17,9 +17,8 @@ use crate::io::RingConsumer;
 use crate::kvm_x86::{Target, UserExit};
 
 use super::guest;
-use super::memory::Mapping;
 use super::run_pages::RunPages;
-use super::{Deadline, HostError, MappedRing, Place};
+use super::{Deadline, HostError, MappedRing, Mapping, Place};
 
 ioctl_io_nr!(KVM_RUN, KVMIO, 0x80);
 
@@ -97,7 +96,7 @@ impl Vcpu {
         let Ok(regs) = self.fd.get_regs() else { return Place::default() };
         let mut bytes = [0; SHOWN];
         let all_there = self.ram.read(regs.rip, &mut bytes).is_ok();
-        Place { rip: Some(regs.rip), bytes: if all_there { bytes.to_vec() } else { Vec::new() } }
+        Place { pc: Some(regs.rip), bytes: if all_there { bytes.to_vec() } else { Vec::new() } }
     }
 
     /// Runs the guest until it exits with something for a device ([`UserExit`], its `ring_full` unknown and so false).
@@ -123,7 +122,7 @@ impl Vcpu {
             let source = io::Error::last_os_error();
             match source.raw_os_error() {
                 // The deadline's signal, or some other.
-                Some(libc::EINTR | libc::EAGAIN) => deadline.check(self)?,
+                Some(libc::EINTR | libc::EAGAIN) => deadline.check(|| self.place())?,
                 _ => return Err(HostError::Run { source, place: self.place() }),
             }
         }
@@ -166,7 +165,7 @@ impl Vcpu {
             }
             user.handle(ring, &exit, self.exit_data())?;
             exits += 1;
-            deadline.check(self)?;
+            deadline.check(|| self.place())?;
         }
     }
 }

@@ -10,45 +10,18 @@ use kvm_bindings::{
     kvm_userspace_memory_region,
 };
 use kvm_ioctls::VmFd;
-use vmm_sys_util::eventfd::EventFd;
 use vmm_sys_util::ioctl::ioctl_with_ref;
 use vmm_sys_util::ioctl_iow_nr;
 
 use crate::io::{CoalescedZone, IoBus, Ioeventfd};
 
 use super::guest::{self, RAM_BYTES};
-use super::memory::Mapping;
-use super::{HostError, System, Vcpu};
+use super::{HostError, HostEventfd, System, Vcpu};
+use crate::host::Mapping;
 
 ioctl_iow_nr!(KVM_REGISTER_COALESCED_MMIO, KVMIO, 0x67, kvm_coalesced_mmio_zone);
 ioctl_iow_nr!(KVM_UNREGISTER_COALESCED_MMIO, KVMIO, 0x68, kvm_coalesced_mmio_zone);
 ioctl_iow_nr!(KVM_IOEVENTFD, KVMIO, 0x79, kvm_ioeventfd);
-
-/// An eventfd of this process.
-#[derive(Debug)]
-pub struct HostEventfd(EventFd);
-
-impl HostEventfd {
-    /// A new one at 0.
-    ///
-    /// # Errors
-    /// The process has no file descriptor left.
-    pub fn new() -> Result<Self, HostError> {
-        EventFd::new(libc::EFD_NONBLOCK | libc::EFD_CLOEXEC).map(Self).map_err(|e| HostError::call("eventfd", e))
-    }
-
-    /// Takes the count, and leaves 0.
-    ///
-    /// # Errors
-    /// What `read` says.
-    pub fn take(&self) -> Result<u64, HostError> {
-        match self.0.read() {
-            Ok(count) => Ok(count),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
-            Err(error) => Err(HostError::call("read of an eventfd", error)),
-        }
-    }
-}
 
 /// Whether an ioeventfd comes or goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -162,7 +135,7 @@ impl Vm {
             datamatch: ioeventfd.datamatch.unwrap_or(0),
             addr: ioeventfd.addr,
             len: ioeventfd.len,
-            fd: eventfd.0.as_raw_fd(),
+            fd: eventfd.as_raw_fd(),
             flags,
             ..Default::default()
         };

@@ -113,7 +113,7 @@ impl Vmm {
                 vcpu.set_regs(&regs)?;
             }
             // A guest that exits for ever is never in KVM_RUN when the signal comes.
-            deadline.check(vcpu)?;
+            deadline.check(|| vcpu.place())?;
         }
     }
 }

@@ -6,22 +6,32 @@ use std::time::Duration;
 
 use crate::io::RingError;
 
-use super::memory::OutOfRange;
+use super::OutOfRange;
+
+/// What the architecture calls the address of the next instruction.
+const PC: &str = if cfg!(target_arch = "x86_64") { "RIP" } else { "NIA" };
+
+/// What would bring KVM to a machine without it.
+const CURE: &str = if cfg!(target_arch = "x86_64") {
+    "load kvm_intel or kvm_amd, or enable virtualization in firmware or in the VM around this one"
+} else {
+    "load kvm-hv (`modprobe kvm-hv`), which needs a bare-metal POWER8, POWER9 or POWER10"
+};
 
 /// Where a vCPU stood, and the code there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// RIP; none if the kernel would not tell.
-    pub rip: Option<u64>,
-    /// Up to 8 bytes there; none if RIP is outside the guest's memory.
+    /// Address of the next instruction; none if the kernel would not tell.
+    pub pc: Option<u64>,
+    /// Up to 8 bytes there; none if it is outside the guest's memory.
     pub bytes: Vec<u8>,
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.rip {
-            Some(rip) => write!(f, "RIP {rip:#x}, ")?,
-            None => write!(f, "RIP unknown, ")?,
+        match self.pc {
+            Some(pc) => write!(f, "{PC} {pc:#x}, ")?,
+            None => write!(f, "{PC} unknown, ")?,
         }
         if self.bytes.is_empty() {
             return f.write_str("no bytes of guest memory there");
@@ -35,10 +45,7 @@ impl fmt::Display for Place {
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// There is no /dev/kvm, or nothing behind it.
-    #[error(
-        "{path} is not there ({source}): this machine has no KVM; load kvm_intel or kvm_amd, or enable virtualization \
-         in firmware or in the VM around this one"
-    )]
+    #[error("{path} is not there ({source}): this machine has no KVM; {CURE}")]
     Missing {
         /// The device.
         path: String,
@@ -82,6 +89,16 @@ pub enum HostError {
         what: &'static str,
         /// What the kernel said.
         source: io::Error,
+    },
+    /// A system call failed for a reason with a known cure.
+    #[error("{what} failed: {source}: {cure}")]
+    Refused {
+        /// Which.
+        what: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+        /// What to do.
+        cure: &'static str,
     },
     /// The guest's memory or program does not fit.
     #[error("the guest's memory: {0}")]
@@ -156,7 +173,7 @@ const fn emulation(suberror: u32) -> &'static str {
 
 impl HostError {
     /// A failed system call.
-    pub(super) fn call(what: &'static str, source: impl Into<io::Error>) -> Self {
+    pub(in crate::host) fn call(what: &'static str, source: impl Into<io::Error>) -> Self {
         Self::Call { what, source: source.into() }
     }
 

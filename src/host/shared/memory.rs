@@ -63,6 +63,33 @@ impl Mapping {
         }
     }
 
+    /// Keeps transparent huge pages away, so that one page can go alone.
+    #[cfg(any(test, target_arch = "powerpc64"))]
+    pub(in crate::host) fn keep_small_pages(&self) -> io::Result<()> {
+        match self.advise(0, self.len, libc::MADV_NOHUGEPAGE) {
+            // A kernel without them.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Lets pages of an anonymous mapping go with what is in them: they come back as zeroes. Whole pages, all inside.
+    #[cfg(any(test, target_arch = "powerpc64"))]
+    pub(in crate::host) fn forget(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.advise(offset, crate::addr::index(len), libc::MADV_DONTNEED)
+    }
+
+    #[cfg(any(test, target_arch = "powerpc64"))]
+    fn advise(&self, offset: u64, len: usize, advice: libc::c_int) -> io::Result<()> {
+        let from = self.place(offset, len).map_err(io::Error::other)?;
+        // SAFETY: `place` checked that the range is inside this mapping; that its bytes change is what a mapping's other side may
+        // do at any time.
+        match unsafe { libc::madvise(from.as_ptr().cast(), len, advice) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
     /// Bytes.
     #[must_use]
     pub const fn len(&self) -> usize {
@@ -118,7 +145,7 @@ impl Mapping {
     ///
     /// # Errors
     /// Not all of it is inside, or it is not aligned.
-    pub(super) fn pointer<T>(&self, offset: u64) -> Result<NonNull<T>, OutOfRange> {
+    pub(in crate::host) fn pointer<T>(&self, offset: u64) -> Result<NonNull<T>, OutOfRange> {
         let place: NonNull<T> = self.place(offset, size_of::<T>())?.cast();
         if place.is_aligned() {
             Ok(place)
@@ -160,6 +187,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_page_that_is_forgotten_comes_back_as_zeroes_and_its_neighbour_stays() {
+        let map = Mapping::anonymous(2 << 16).unwrap();
+        map.keep_small_pages().unwrap();
+        map.write(0, &[1]).unwrap();
+        map.write(1 << 16, &[2]).unwrap();
+        map.forget(0, 1 << 16).unwrap();
+        let (mut gone, mut kept) = ([9], [9]);
+        map.read(0, &mut gone).unwrap();
+        map.read(1 << 16, &mut kept).unwrap();
+        assert_eq!((gone, kept), ([0], [2]));
+    }
+
+    #[test]
     fn nothing_outside_a_mapping_is_reached() {
         let map = Mapping::anonymous(4096).unwrap();
         map.write(4094, &[1, 2]).unwrap();
@@ -168,6 +208,7 @@ mod tests {
         assert_eq!(two, [1, 2]);
         let out = OutOfRange { offset: 4095, len: 2, size: 4096 };
         assert_eq!((map.write(4095, &[1, 2]), map.read(u64::MAX, &mut two).is_err()), (Err(out), true));
+        assert!(map.forget(4096, 4096).is_err());
         assert!(map.atomic_u64(4092).is_err() && map.atomic_u64(4).is_err() && map.atomic_u32(4092).is_ok());
     }
 }

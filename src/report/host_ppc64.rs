@@ -1,0 +1,134 @@
+//! What a POWER host is and does, and what its stores cost.
+
+use serde::Serialize;
+
+use crate::host::ppc64::{PpcProbe, StoreCost};
+
+use super::Report;
+use super::csv::Row;
+use super::table::{figures, words};
+
+impl PpcProbe {
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let or_why =
+            |found: &Result<(), String>| found.as_ref().map_or_else(|why| format!("no: {why}"), |()| "yes".to_owned());
+        let pages = self.pages.iter().map(|segment| {
+            let sizes: Vec<_> = segment.page_shifts.iter().map(|shift| bytes(*shift)).collect();
+            format!("{} with pages of {}", bytes(segment.base_shift), sizes.join(", "))
+        });
+        let or = |text: &str, none: &str| if text.is_empty() { none.to_owned() } else { text.to_owned() };
+        vec![
+            ("kernel", self.kernel.clone()),
+            ("processor", or(&self.processor, "unknown")),
+            ("host's own translation", self.host_mmu.clone()),
+            ("host page", format!("{} KiB", self.page_size / 1024)),
+            ("VMs", or(&self.kinds.join(" and "), "none: load kvm-hv")),
+            ("modules", or(&self.modules.join(", "), "unknown")),
+            ("guest segments", or(&pages.collect::<Vec<_>>().join("; "), "unknown")),
+            ("coalesced MMIO", self.coalesced.clone()),
+            ("a hash guest ran", or_why(&self.hash_guest)),
+            ("hits told from misses", or_why(&self.tracing)),
+        ]
+    }
+}
+
+/// A power of two in bytes.
+fn bytes(shift: u32) -> String {
+    match shift {
+        ..20 => format!("{} KiB", (1_u64 << shift) >> 10),
+        20..30 => format!("{} MiB", 1_u64 << (shift - 20)),
+        30..64 => format!("{} GiB", 1_u64 << (shift - 30)),
+        _ => format!("2^{shift}"),
+    }
+}
+
+impl Report for PpcProbe {
+    fn table(&self) -> String {
+        let mut table = words(&["found", ""]);
+        for (what, found) in self.facts() {
+            table.add_row([what, &found]);
+        }
+        let mut text = format!("KVM API {}\n\n{table}\n\n", self.api_version);
+        let mut table = words(&["capability", "value", "enables"]);
+        for capability in &self.capabilities {
+            let value = if capability.value == 0 { "absent".to_owned() } else { capability.value.to_string() };
+            table.add_row([capability.name, &value, capability.enables]);
+        }
+        text += &format!("{table}\n\n");
+        let mut table = words(&["can run", ""]);
+        for ability in &self.abilities {
+            let answer = ability.missing.map_or_else(|| "yes".to_owned(), |name| format!("no: {name} is missing"));
+            table.add_row([ability.what, &answer]);
+        }
+        text + &format!("{table}\n")
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let mut rows = vec![Row::new("host", "KVM API version", self.api_version, "", "")];
+        rows.extend(self.facts().into_iter().map(|(what, found)| Row::new("host", what, found, "", "measured")));
+        rows.extend(self.capabilities.iter().map(|found| Row::new("capability", found.name, found.value, "", "")));
+        for ability in &self.abilities {
+            let answer = if ability.missing.is_none() { "yes" } else { "no" };
+            rows.push(Row::new("can run", ability.what, answer, "", ""));
+        }
+        rows
+    }
+}
+
+/// A measured row of stores.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StoreRow {
+    /// What was stored to.
+    pub pages: u32,
+    /// What it cost.
+    #[serde(flatten)]
+    pub cost: StoreCost,
+}
+
+/// Ticks a store, by number of pages and by way out of the guest.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StoreReport {
+    /// The running kernel's release.
+    pub kernel: String,
+    /// In which order the pages were stored to.
+    pub pattern: &'static str,
+    /// Rounds of each row.
+    pub rounds: u32,
+    /// The rows.
+    pub rows: Vec<StoreRow>,
+}
+
+impl Report for StoreReport {
+    fn table(&self) -> String {
+        let mut table = figures(&["way out of the guest", "pages", "stores", "ticks a store", "least", "greatest"]);
+        for row in &self.rows {
+            let [least, greatest] = row.cost.range.map(|ticks| format!("{ticks:.2}"));
+            table.add_row([
+                row.cost.way.name().to_owned(),
+                row.pages.to_string(),
+                row.cost.stores.to_string(),
+                format!("{:.2}", row.cost.ticks),
+                least,
+                greatest,
+            ]);
+        }
+        format!(
+            "stores of 4 bytes to MMIO pages of 4 KiB, {}, by a hash guest on this machine's real KVM, kernel {}\n\
+             measured in ticks of the time base, the median of {} rounds\n\n{table}\n",
+            self.pattern, self.kernel, self.rounds
+        )
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let row = |row: &StoreRow| {
+            Row::new(
+                &format!("{}, {} pages", row.cost.way.name(), row.pages),
+                "ticks a store",
+                row.cost.ticks,
+                "ticks",
+                "measured",
+            )
+        };
+        self.rows.iter().map(row).collect()
+    }
+}
