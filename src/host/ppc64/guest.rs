@@ -81,7 +81,7 @@ impl HashGuest {
     /// # Errors
     /// No debugfs, or no rights to it.
     pub fn host_table(&self) -> Result<Vec<(PteIndex, Hpte, u64)>, HostError> {
-        host_table::read(&self.vm.fd)
+        host_table::read(&self.vm.fd, self.vm.maker)
     }
 
     fn batch(&mut self, orders: &[Order]) -> Result<Seen, HostError> {

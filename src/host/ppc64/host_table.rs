@@ -1,4 +1,4 @@
-//! debugfs `kvm/<pid>-<fd>/htab`: the HPT as the host has it.
+//! debugfs `kvm/<thread>-<fd>/htab`: the HPT as the host has it.
 
 use std::fs;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -9,8 +9,10 @@ use crate::book3s::Hpte;
 use crate::host::HostError;
 
 /// Entries that are not empty: index, the host's doublewords, and the guest's second one.
-pub(super) fn read(vm: &OwnedFd) -> Result<Vec<(PteIndex, Hpte, u64)>, HostError> {
-    let name = format!("{}-{}", std::process::id(), vm.as_raw_fd());
+///
+/// The folder is named by the thread that made the VM (`kvm_create_vm_debugfs`) and its descriptor.
+pub(super) fn read(vm: &OwnedFd, maker: i32) -> Result<Vec<(PteIndex, Hpte, u64)>, HostError> {
+    let name = format!("{maker}-{}", vm.as_raw_fd());
     let path: PathBuf = ["/sys/kernel/debug/kvm", &name, "htab"].iter().collect();
     let text = fs::read_to_string(path).map_err(|source| HostError::Refused {
         what: "reading debugfs kvm/*/htab",

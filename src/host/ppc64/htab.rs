@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 
 use crate::addr::PteIndex;
 use crate::book3s::Hpte;
-use crate::book3s::hpte::{HPTE_V_ABSENT, HPTE_V_VALID};
+use crate::book3s::hpte::{HPTE_V_ABSENT, HPTE_V_HVLOCK, HPTE_V_VALID};
 use crate::host::HostError;
 
 use super::{call, ioctl, uapi};
@@ -54,7 +54,8 @@ fn parse(mut bytes: &[u8], table: &mut Vec<(PteIndex, Hpte)>) -> Result<(), Host
         bytes = rest;
         for (index, entry) in (first..).zip(entries.chunks_exact(ENTRY)) {
             let word = |at: usize| entry[at..at + 8].iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
-            let entry = Hpte { v: word(0), r: word(8) };
+            // The kernel copies the doubleword while it holds the entry's lock, and the lock's bit with it (`record_hpte`).
+            let entry = Hpte { v: word(0) & !HPTE_V_HVLOCK, r: word(8) };
             if entry.v & (HPTE_V_VALID | HPTE_V_ABSENT) != 0 {
                 table.push((PteIndex(index), entry));
             }
@@ -96,7 +97,8 @@ mod tests {
     #[test]
     fn what_is_written_is_what_is_read() {
         let mut table = Vec::new();
-        let mut bytes = record(PteIndex(7), AN_ENTRY).unwrap();
+        let locked = Hpte { v: AN_ENTRY.v | HPTE_V_HVLOCK, ..AN_ENTRY };
+        let mut bytes = record(PteIndex(7), locked).unwrap();
         bytes.extend(record(PteIndex(9), Hpte::default()).unwrap());
         parse(&bytes, &mut table).unwrap();
         assert_eq!(table, [(PteIndex(7), AN_ENTRY)], "an invalidation has no entry");

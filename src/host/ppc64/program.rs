@@ -7,7 +7,7 @@ use crate::book3s::insn::asm::{
     BCTR, ISYNC, SYNC, addi, b, bdnz, dcbst, icbi, ld, li, li64, lwz, lwzu, mfspr, mftb, mr, mtctr, mtmsrd, mtspr, sc,
     slbie, slbmte, spr, std, stw, stwx,
 };
-use crate::book3s::msr::{MSR_DR, MSR_IR, MSR_LE, MSR_ME, MSR_RI, MSR_SF};
+use crate::book3s::msr::{MSR_DR, MSR_FP, MSR_IR, MSR_LE, MSR_ME, MSR_RI, MSR_SF, MSR_VEC, MSR_VSX};
 use crate::workload::steps::{GuestAccess, STUB_EA};
 
 use super::record::{self, Field};
@@ -17,8 +17,8 @@ pub(super) const HCALL_END: u16 = 0xf001;
 
 /// MSR of the program: 64 bits, little-endian, machine checks taken.
 pub(super) const MSR_OFF: u64 = MSR_SF | MSR_ME | MSR_RI | MSR_LE;
-/// MSR of an access.
-const MSR_ON: u64 = MSR_OFF | MSR_IR | MSR_DR;
+/// MSR of an access: translation, and all facilities, so that none of them interrupts it.
+const MSR_ON: u64 = MSR_OFF | MSR_IR | MSR_DR | MSR_FP | MSR_VEC | MSR_VSX;
 
 /// Interrupt vectors (Power ISA 2.07 and 3.0 Book III, 6.5).
 const VECTORS: [u16; 23] = [
@@ -173,4 +173,72 @@ pub(super) fn program() -> Vec<Block> {
     blocks.push(end.jump(ENTRY));
     blocks.push(Block::new(ENTRY).put(&li64(RECORD, record::QUEUE)).jump(NEXT));
     blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use powerpc::{Ins, Opcode};
+
+    use super::*;
+
+    /// What a branch's word names, from its own address.
+    fn target(at: u64, word: u32) -> Option<u64> {
+        let distance = match word >> 26 {
+            18 => (word.cast_signed() << 6 >> 6) & !3,
+            16 => i32::from((word & 0xfffc) as u16 as i16),
+            _ => return None,
+        };
+        Some(at.wrapping_add_signed(distance.into()))
+    }
+
+    #[test]
+    fn no_block_reaches_into_the_next() {
+        let mut blocks = program();
+        blocks.sort_by_key(|block| block.at);
+        for pair in blocks.windows(2) {
+            assert!(pair[0].at + pair[0].words.len() as u64 * 4 <= pair[1].at, "{:#x}", pair[0].at);
+        }
+        let stub = STUB_EA.0..OFFSETS;
+        let end = |block: &Block| block.at + block.words.len() as u64 * 4;
+        assert!(blocks.iter().filter(|block| block.at >= STUB_EA.0).all(|block| stub.contains(&end(block))));
+        assert!(blocks.iter().filter(|block| block.at < STUB_EA.0).all(|block| end(block) <= record::QUEUE));
+    }
+
+    #[test]
+    fn every_branch_goes_to_a_block_or_back_within_its_own() {
+        let blocks = program();
+        for block in &blocks {
+            for (index, word) in block.words.iter().enumerate() {
+                let at = block.at + index as u64 * 4;
+                if let Some(to) = target(at, *word) {
+                    let inside = to >= block.at && to < at;
+                    assert!(inside || blocks.iter().any(|block| block.at == to), "{at:#x} branches to {to:#x}");
+                }
+            }
+            let last = *block.words.last().unwrap();
+            assert!(last == BCTR || last >> 26 == 18, "the block at {:#x} runs on into nothing", block.at);
+        }
+    }
+
+    #[test]
+    fn every_word_but_the_access_itself_is_an_instruction_to_the_powerpc_crate_too() {
+        for block in program() {
+            for (index, word) in block.words.iter().enumerate() {
+                let at = block.at + index as u64 * 4;
+                let known = Ins::new(*word, powerpc::Extensions::ppc64()).op != Opcode::Illegal;
+                assert!(known != (at == SLOT), "{word:08x} at {at:#x}");
+            }
+        }
+    }
+
+    #[test]
+    fn interrupts_name_their_vector_and_an_access_keeps_nothing_that_lmw_14_would_take() {
+        let blocks = program();
+        let at = |at: u64| blocks.iter().find(|block| block.at == at).unwrap();
+        for vector in VECTORS {
+            assert_eq!(at(vector.into()).words[0], li(3, vector.cast_signed()));
+        }
+        assert_eq!(at(AFTER_ACCESS).words[..2], [mftb(AFTER), mfspr(RECORD, spr::SPRG1)]);
+        assert!(ACCESS_BEFORE < 14 && ON < 14 && OFF < 14);
+    }
 }

@@ -41,6 +41,8 @@ struct Attached {
 #[derive(Debug)]
 pub(super) struct Vm {
     pub fd: OwnedFd,
+    /// The thread that made it.
+    pub maker: i32,
     slots: BTreeMap<u32, Slot>,
     attached: Vec<Attached>,
     page: u64,
@@ -52,7 +54,9 @@ impl Vm {
         // SAFETY: no memory.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         let page = u64::try_from(page).map_err(|_| HostError::call("sysconf", io::Error::last_os_error()))?;
-        let mut vm = Self { fd, slots: BTreeMap::new(), attached: Vec::new(), page };
+        // SAFETY: no memory.
+        let maker = unsafe { libc::gettid() };
+        let mut vm = Self { fd, maker, slots: BTreeMap::new(), attached: Vec::new(), page };
         for hcall in ENABLED {
             let args = [hcall, IN_KERNEL, 0, 0];
             let mut request =
