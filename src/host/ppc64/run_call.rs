@@ -72,6 +72,8 @@ const CODE: [u32; WORDS] = {
 };
 
 /// The words among this program's own code. They use no address of their own.
+// Used: without, an optimised build has been seen to drop them and keep the reference.
+#[used]
 #[cfg_attr(target_arch = "powerpc64", unsafe(link_section = ".text.hvmmio_kvm_run"))]
 static RUN: [u32; WORDS] = CODE;
 
