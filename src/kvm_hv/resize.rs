@@ -66,6 +66,7 @@ impl Vm {
     fn rehash_hpte(&self, old: &Hpt, memslots: &Memslots, new: &Hpt, at: PteIndex) -> Result<(), ResizeError> {
         let Some((slot, rev)) = old.entry(at) else { return Ok(()) };
         let mut v = lock_hpte(&slot.v);
+        // Read before the unmap, as the kernel does: R and C that are gathered there do not come to the new table.
         let guest_r = rev.guest_rpte.load(Ordering::Relaxed);
         let sizes = PageSizes::of_hpte(v, guest_r).filter(|_| v & (HPTE_V_VALID | HPTE_V_ABSENT) != 0);
         let Some(sizes) = sizes else {
@@ -87,7 +88,7 @@ impl Vm {
         } else {
             let group = new_group(entry, sizes, at, old.group_mask(), new.group_mask());
             let place = PteIndex(group * PTEG_ENTRIES + at.0 % PTEG_ENTRIES);
-            put(new, place, entry, rev.guest_rpte.load(Ordering::Relaxed)).ok_or(ResizeError::Collision { index: at })
+            put(new, place, entry, guest_r).ok_or(ResizeError::Collision { index: at })
         };
         unlock_hpte(&slot.v, v);
         result
