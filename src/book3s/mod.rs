@@ -14,4 +14,4 @@ pub mod slb;
 pub use hash::HashKey;
 pub use hpte::Hpte;
 pub use page_size::{PageSize, PageSizes};
-pub use slb::{Slb, SlbEntry, SlbError};
+pub use slb::{SegmentSize, Slb, SlbEntry, SlbError};

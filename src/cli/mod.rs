@@ -14,6 +14,7 @@ mod progress;
 mod reproduce;
 mod run;
 mod sequence;
+mod steps;
 
 use std::process::ExitCode;
 

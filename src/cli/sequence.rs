@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use crate::addr::Preset;
 use crate::kvm_hv::CacheDesign;
-use crate::report::SequencesReport;
+use crate::report::{SequencesReport, WatchReport};
+use crate::sim::StepsConfig;
 use crate::workload::guest::Guest;
 use crate::workload::sequence::{Sequence, SequenceConfig, run as run_sequence};
 
@@ -15,8 +16,11 @@ use super::{CliError, Done, output};
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Files of operations, one a line, with what a real kernel did (hit, miss) beside them
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "hazards", value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// What the kernel's hazards lead to, each beside a control without its decisive step (see `hvmmio compare --hazards`)
+    #[arg(long, conflicts_with = "files")]
+    hazards: bool,
     #[command(flatten)]
     cache: CacheArgs,
     #[command(flatten)]
@@ -34,10 +38,22 @@ pub(super) fn run(args: &Args) -> Result<Done, CliError> {
     let mut behaviour = preset.behaviour();
     args.kernel.apply(&mut preset, &mut behaviour)?;
     let cache = args.cache.apply(CacheDesign::KERNEL)?;
+    if args.hazards {
+        return hazards(args, &StepsConfig { cache, behaviour, ..StepsConfig::default() });
+    }
     let config = SequenceConfig { cache, behaviour, guest: Guest::default(), seed: args.seed };
     let read = args.files.iter().map(|file| Sequence::read(file)).collect::<Result<Vec<_>, _>>()?;
     let sequences = read.iter().map(|list| run_sequence(list, &config)).collect::<Result<Vec<_>, _>>()?;
     let report = SequencesReport { sequences };
     output::write(&report, &args.output)?;
     Ok(if report.agrees() { Done::Well } else { Done::Failed })
+}
+
+fn hazards(args: &Args, config: &StepsConfig) -> Result<Done, CliError> {
+    let streams = super::steps::watched_hazards(|watched| {
+        crate::proof::compare_steps::watch_simulated(config, watched).map_err(CliError::failed)
+    })?;
+    let switches = config.behaviour.differences(&crate::addr::KernelBehaviour::default());
+    output::write(&WatchReport { real: None, switches, streams }, &args.output)?;
+    Ok(Done::Well)
 }

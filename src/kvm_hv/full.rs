@@ -4,13 +4,16 @@ use std::sync::atomic::Ordering;
 
 use crate::addr::{GuestPhysAddr, PteIndex};
 use crate::book3s::PageSizes;
-use crate::book3s::hpte::{HPTE_R_C, HPTE_R_KEY_HI, HPTE_R_PP0, HPTE_R_R, HPTE_V_ABSENT, HPTE_V_VALID, Hpte};
+use crate::book3s::hpte::{
+    HPTE_R_C, HPTE_R_KEY_HI, HPTE_R_PP0, HPTE_R_R, HPTE_V_ABSENT, HPTE_V_VALID, Hpte, is_writable, make_readonly,
+};
+use crate::book3s::insn::Direction;
 
 use super::access::Fetch;
 use super::early::Fault;
 use super::hpt::{Hpt, Revmap, Slot};
 use super::lock::{invalidate, lock_hpte, lock_rmap, unlock_hpte, unlock_rmap};
-use super::memslot::{HOST_PRESENT, Memslot};
+use super::memslot::Memslot;
 use super::outcome::{CacheUse, Handler, MmioExit, RetryReason};
 use super::page_out::page_base;
 use super::rmap::{add_to_chain, gathered};
@@ -113,7 +116,8 @@ impl Vcpu {
         let gpa = physical(now.v, guest_r, fault);
         let Some(memslot) = view.memslots.find(gpa.gfn(vm.page_shift())) else { return (Ok(gpa), stages) };
         stages.add(Stage::PageIn);
-        (Err(MapRam { vm, hpt: &view.hpt, memslot, slot, rev, index, seen, guest_r }.map(gpa)), stages)
+        let direction = fault.direction();
+        (Err(MapRam { vm, hpt: &view.hpt, memslot, slot, rev, index, seen, guest_r, direction }.map(gpa)), stages)
     }
 }
 
@@ -134,6 +138,7 @@ struct MapRam<'a> {
     index: PteIndex,
     seen: Hpte,
     guest_r: u64,
+    direction: Direction,
 }
 
 impl MapRam<'_> {
@@ -144,14 +149,20 @@ impl MapRam<'_> {
         let base = page_base(self.guest_r, sizes.actual.bytes());
         let seq = self.vm.mmu_seq();
         let gfn = gpa.gfn(shift);
-        if let Some(state) = self.memslot.host_state(gfn) {
-            state.store(HOST_PRESENT, Ordering::Release);
-        }
+        // A store to the page of zeroes gets a page of its own, which unmaps the one that the guest has: it comes again.
+        let writable = match self.direction {
+            Direction::Store if self.vm.host_write(self.hpt, self.memslot, gfn) => return RetryReason::HpteChanged,
+            Direction::Store => true,
+            Direction::Load => self.memslot.host_read(gfn, shift),
+        };
         // The address has the host page's granularity, so that lower bits survive when the guest's page is smaller.
         let bytes = sizes.actual.bytes().max(1 << shift);
         let address = HPTE_R_PP0 - bytes;
         let mut r =
             self.guest_r & HPTE_R_KEY_HI | self.guest_r & !address | self.memslot.host_real(base, shift) & address;
+        if is_writable(r) && !writable {
+            r = make_readonly(r);
+        }
 
         let v = lock_hpte(&self.slot.v);
         let changed = Hpte { v, r: self.slot.read_r() } != self.seen

@@ -74,9 +74,12 @@ pub enum DirtyLog {
     On,
 }
 
-/// State of one host page behind guest RAM.
+/// State of one host page behind guest RAM, which is private anonymous memory: not there.
 pub(super) const HOST_ABSENT: u8 = 0;
+/// There, and writable.
 pub(super) const HOST_PRESENT: u8 = 1;
+/// Brought in by a read: the system's page of zeroes, which nobody may write.
+pub(super) const HOST_ZERO: u8 = 2;
 
 /// Per-page state of a slot that outlives flag changes (`struct kvm_arch_memory_slot`).
 #[derive(Debug)]
@@ -132,7 +135,22 @@ impl Memslot {
     /// Whether the host has `gfn`'s page in memory.
     #[must_use]
     pub fn is_present(&self, gfn: Gfn) -> bool {
+        self.host_state(gfn).is_some_and(|state| state.load(Ordering::Acquire) != HOST_ABSENT)
+    }
+
+    /// Whether the host may write `gfn`'s page as it is: it is in memory, and not the page of zeroes.
+    pub(super) fn is_host_writable(&self, gfn: Gfn) -> bool {
         self.host_state(gfn).is_some_and(|state| state.load(Ordering::Acquire) == HOST_PRESENT)
+    }
+
+    /// What a host read of `gfn`'s page leaves: a small page that was not there is the page of zeroes then, a huge one a
+    /// page of its own. Returns whether the host may write it.
+    pub(super) fn host_read(&self, gfn: Gfn, page_shift: u32) -> bool {
+        let Some(state) = self.host_state(gfn) else { return false };
+        let brought = if self.backing_shift > page_shift { HOST_PRESENT } else { HOST_ZERO };
+        // Lost: somebody else brought it in.
+        let _ = state.compare_exchange(HOST_ABSENT, brought, Ordering::AcqRel, Ordering::Acquire);
+        state.load(Ordering::Acquire) == HOST_PRESENT
     }
 
     pub(super) fn host_state(&self, gfn: Gfn) -> Option<&AtomicU8> {

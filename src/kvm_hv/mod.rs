@@ -18,24 +18,30 @@ mod emulate;
 mod full;
 mod hcall;
 pub mod hpt;
+mod htab;
 pub mod lock;
 pub mod memslot;
 mod outcome;
 mod page_out;
+mod resize;
 pub mod rmap;
 pub mod stage;
 mod vcpu;
 mod vm;
+mod vrma;
 
 pub use access::{Access, Fetch};
 pub use cache::{CacheDesign, CacheError, MmioCache, PolicyKind};
 pub use early::{EarlyStep, Fault};
 pub use full::FullStep;
-pub use hcall::{BULK_REQUESTS, HcallError, ProtectFlags, flags};
+pub use hcall::{BULK_REQUESTS, HcallError, HcallReturn, ProtectFlags, flags, number};
+pub use htab::HtabError;
 pub use outcome::{CacheUse, Handler, Interrupt, MissClass, MmioExit, Outcome, Record, RetryReason};
+pub use resize::ResizeError;
 pub use stage::{Stage, StageLog, StageSet};
 pub use vcpu::{Vcpu, VcpuConfig};
 pub use vm::{Vm, VmConfig, VmError};
+pub use vrma::VRMA_VSID;
 
 /// Bytes of host memory that tables may take: what is available now, or 16 GiB where that cannot be read.
 pub(crate) fn host_memory_limit() -> u64 {

@@ -8,7 +8,7 @@ use crate::book3s::hpte::{HPTE_R_C, HPTE_R_KEY, HPTE_R_R, HPTE_R_RPN, HPTE_V_ABS
 
 use super::hpt::Hpt;
 use super::lock::{invalidate, lock_hpte, lock_ring_head, read_v, unlock_hpte, unlock_rmap};
-use super::memslot::{HOST_ABSENT, HOST_PRESENT, Memslot};
+use super::memslot::{HOST_ABSENT, HOST_PRESENT, HOST_ZERO, Memslot};
 use super::rmap::{RMAP_INDEX, RMAP_PRESENT, RMAP_RC_SHIFT, remove_from_chain};
 use super::vm::Vm;
 
@@ -43,16 +43,31 @@ impl Vm {
         })
     }
 
-    /// Brings the host page that holds `gpa` back into host memory, without mapping it for the guest: what a
-    /// host thread that touches the page does. The guest's next access, or its next H_ENTER, maps it.
+    /// Brings the host page that holds `gpa` back into host memory, writable, without mapping it for the guest: what a
+    /// host thread that writes to the page does. The guest's next access, or its next H_ENTER, maps it.
     pub fn page_in(&self, gpa: GuestPhysAddr) -> Option<()> {
         let view = self.view.load();
         let gfn = gpa.gfn(self.page_shift());
         let slot = view.memslots.find(gfn)?;
         for frame in backing_frames(slot, gfn, self.page_shift()) {
-            slot.host_state(Gfn(frame))?.store(HOST_PRESENT, Ordering::Release);
+            self.host_write(&view.hpt, slot, Gfn(frame));
         }
         Some(())
+    }
+
+    /// A host write to `gfn`'s page: what was not there is there, and the page of zeroes gives way to one of its own, which
+    /// unmaps it for the guest first (copy on write, told by the MMU notifier). Whether that was so.
+    pub(super) fn host_write(&self, hpt: &Hpt, slot: &Memslot, gfn: Gfn) -> bool {
+        let Some(state) = slot.host_state(gfn) else { return false };
+        if state.load(Ordering::Acquire) != HOST_ZERO {
+            state.store(HOST_PRESENT, Ordering::Release);
+            return false;
+        }
+        self.invalidating(|| {
+            self.unmap_rmapp(hpt, slot, gfn);
+            state.store(HOST_PRESENT, Ordering::Release);
+        });
+        true
     }
 
     /// Unmaps every page of a slot (`kvmppc_core_flush_memslot_hv`).
@@ -84,7 +99,15 @@ impl Vm {
     }
 
     /// Unmaps one locked HPTE (`kvmppc_unmap_hpte`); returns its first doubleword and the reverse-map word.
-    fn unmap_hpte(&self, hpt: &Hpt, slot: &Memslot, gfn: Gfn, at: PteIndex, v: u64, rmap: u64) -> (u64, u64) {
+    pub(super) fn unmap_hpte(
+        &self,
+        hpt: &Hpt,
+        slot: &Memslot,
+        gfn: Gfn,
+        at: PteIndex,
+        v: u64,
+        rmap: u64,
+    ) -> (u64, u64) {
         let mut rmap = remove_from_chain(hpt, rmap, at);
         let Some((entry, rev)) = hpt.entry(at) else { return (v, rmap) };
         let guest_r = rev.guest_rpte.load(Ordering::Relaxed);

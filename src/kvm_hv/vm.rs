@@ -13,6 +13,7 @@ use crate::io::{HostPage, IoSpace};
 use super::hpt::{Hpt, HptError};
 use super::lock::{bump_generation, read_generation};
 use super::memslot::{DirtyLog, Memslot, MemslotError, Memslots};
+use super::resize::ResizeError;
 
 /// Why a VM could not be made or changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -176,11 +177,26 @@ impl Vm {
     }
 
     /// Creates memslot `id`, or moves it (same size, other base), or, for an identical one, changes nothing
-    /// (`KVM_SET_USER_MEMORY_REGION`). A creation or a move bumps the generation.
+    /// (`KVM_SET_USER_MEMORY_REGION`). A creation or a move bumps the generation. The dirty log stays as it is.
     ///
     /// # Errors
     /// Unaligned, wrapping, overlapping, or another size than the slot has.
     pub fn set_memslot(&self, id: u32, base: GuestPhysAddr, size: u64, backing_shift: u32) -> Result<(), MemslotError> {
+        self.set_memory_region(id, base, size, backing_shift, None)
+    }
+
+    /// [`Self::set_memslot`] with the flags of the same call: whatever it changes, it bumps the generation once.
+    ///
+    /// # Errors
+    /// As [`Self::set_memslot`].
+    pub fn set_memory_region(
+        &self,
+        id: u32,
+        base: GuestPhysAddr,
+        size: u64,
+        backing_shift: u32,
+        dirty_log: Option<DirtyLog>,
+    ) -> Result<(), MemslotError> {
         let _guard = self.slots_lock.lock();
         let page = 1 << self.page_shift;
         if size == 0 || (base.0 | size) & (page - 1) != 0 {
@@ -191,12 +207,17 @@ impl Vm {
         }
         let (gfn, pages) = (base.gfn(self.page_shift), size >> self.page_shift);
         let memslots = self.memslots();
+        let old = memslots.by_id(id);
+        // What is wrong with the slot itself is told before what is in its way.
+        if old.is_some_and(|old| old.pages != pages) {
+            return Err(MemslotError::Resize { id });
+        }
         if let Some(other) = memslots.overlapping(id, gfn, pages) {
             return Err(MemslotError::Overlap { id, other: other.id });
         }
-        let slot = match memslots.by_id(id) {
-            Some(old) if old.pages != pages => return Err(MemslotError::Resize { id }),
-            Some(old) if old.base == gfn => return Ok(()),
+        let slot = match old {
+            Some(old) if old.base == gfn && dirty_log.is_none_or(|log| log == old.dirty_log) => return Ok(()),
+            Some(old) if old.base == gfn => old.clone(),
             Some(old) => {
                 // A move first makes the old place invisible, then unmaps it (KVM_MEMSLOT_INVALID).
                 self.install(memslots.without(id));
@@ -204,6 +225,10 @@ impl Vm {
                 Memslot { base: gfn, ..old.clone() }
             }
             None => Memslot::new(id, gfn, pages, backing_shift.max(self.page_shift), size)?,
+        };
+        let slot = match dirty_log {
+            Some(log) if log != slot.dirty_log => slot.with_dirty_log(log),
+            _ => slot,
         };
         self.install(memslots.with(slot));
         self.bump_generation();
@@ -253,12 +278,34 @@ impl Vm {
         for slot in old.memslots.iter() {
             slot.arch.rmap.iter().for_each(|rmap| rmap.store(0, Ordering::Release));
         }
+        let renewed = old.hpt.order() != order;
         self.view.store(Arc::new(View { hpt: Arc::new(fresh), memslots: old.memslots.clone() }));
+        self.generation_on_new_hpt(renewed);
+        Ok(())
+    }
+
+    /// What `kvmppc_set_hpt` does to the generation; a table that was only emptied (not `renewed`) never gets there.
+    fn generation_on_new_hpt(&self, renewed: bool) {
         match self.behaviour.generation_on_new_hpt {
             GenerationOnNewHpt::Bumped => self.bump_generation(),
-            GenerationOnNewHpt::Reset if order != old.hpt.order() => self.mmio_update.store(0, Ordering::Release),
+            GenerationOnNewHpt::Reset if renewed => self.mmio_update.store(0, Ordering::Release),
             GenerationOnNewHpt::Reset => {}
         }
+    }
+
+    /// Resizes the table (KVM_PPC_RESIZE_HPT_PREPARE and _COMMIT): every VALID entry is unmapped, bolted ones move to
+    /// the new table, the others are gone; the generation is set to 0, whatever the order (by switch, bumped).
+    ///
+    /// # Errors
+    /// Order or memory: nothing has changed. Two bolted entries for one place of a smaller table: the old table stays,
+    /// but what came before the second of them is unmapped.
+    pub fn resize_hpt(&self, order: u32) -> Result<(), ResizeError> {
+        let _guard = self.slots_lock.lock();
+        let old = self.view.load_full();
+        let fresh = Hpt::new(order)?;
+        self.rehash(&old.hpt, &old.memslots, &fresh)?;
+        self.view.store(Arc::new(View { hpt: Arc::new(fresh), memslots: old.memslots.clone() }));
+        self.generation_on_new_hpt(true);
         Ok(())
     }
 

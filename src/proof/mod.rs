@@ -9,6 +9,7 @@ mod calibrate_x86;
 mod coalesced_pio;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod compare;
+pub mod compare_steps;
 mod comparison;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod host_fit;
@@ -23,6 +24,8 @@ mod ratios;
 mod reproduce;
 #[cfg(all(target_os = "linux", target_arch = "powerpc64", target_endian = "little"))]
 pub mod store_fit;
+mod rng;
+pub mod ticks;
 
 pub use benchmark::Benchmark;
 pub use calibrate::{Calibration, FitError, FittedCost, calibrate};

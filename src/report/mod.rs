@@ -15,7 +15,9 @@ mod proof;
 mod proof_x86;
 mod run;
 mod sequence;
+mod steps;
 mod table;
+mod ticks;
 mod what_if;
 
 use std::fmt;
@@ -33,6 +35,7 @@ pub use proof::{CalibrationReport, ReproduceReport};
 pub use proof_x86::X86CalibrationReport;
 pub use run::RunReport;
 pub use sequence::SequencesReport;
+pub use steps::{CompareStepsReport, ComparedStreams, WatchReport, WatchedStream};
 
 /// How a report is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -15,6 +15,7 @@ pub mod scenario;
 mod sequence;
 mod setup;
 mod stats;
+mod steps;
 mod x86;
 
 use std::sync::Arc;
@@ -35,6 +36,7 @@ pub use result::{
 };
 pub use scenario::{Baseline, Doorbells, Notify, Pattern, Scenario, ScenarioError, Workload};
 pub use stats::Outcomes;
+pub use steps::{SimSteps, StepError, StepsConfig};
 pub use x86::{ConfigStats, ExitStat, NOISE_ROW, event, perf_window, stages_of};
 
 use engine::{Core, Load};

@@ -94,6 +94,21 @@ impl Guest {
     }
 }
 
+/// Mnemonic of the plain load or store of a direction and size: no update, no extension, not reversed.
+#[must_use]
+pub const fn plain_access(direction: Direction, size: Size) -> &'static str {
+    match (direction, size) {
+        (Direction::Store, Size::Byte) => "stb",
+        (Direction::Store, Size::Halfword) => "sth",
+        (Direction::Store, Size::Word) => "stw",
+        (Direction::Store, Size::Doubleword) => "std",
+        (Direction::Load, Size::Byte) => "lbz",
+        (Direction::Load, Size::Halfword) => "lhz",
+        (Direction::Load, Size::Word) => "lwz",
+        (Direction::Load, Size::Doubleword) => "ld",
+    }
+}
+
 /// A load or store instruction that workloads use: `st? r5,0(r4)` or `l?z r5,0(r4)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Touch {
@@ -107,17 +122,10 @@ impl Touch {
     /// # Errors
     /// None in practice: every size has its mnemonic.
     pub fn new(direction: Direction, size: Size) -> Result<Self, EncodeError> {
-        let name = match (direction, size) {
-            (Direction::Store, Size::Byte) => "stb",
-            (Direction::Store, Size::Halfword) => "sth",
-            (Direction::Store, Size::Word) => "stw",
-            (Direction::Store, Size::Doubleword) => "std",
-            (Direction::Load, Size::Byte) => "lbz",
-            (Direction::Load, Size::Halfword) => "lhz",
-            (Direction::Load, Size::Word) => "lwz",
-            (Direction::Load, Size::Doubleword) => "ld",
-        };
-        Ok(Self { word: load_store(name, VALUE, ADDRESS, Offset::Displacement(0))?, direction })
+        Ok(Self {
+            word: load_store(plain_access(direction, size), VALUE, ADDRESS, Offset::Displacement(0))?,
+            direction,
+        })
     }
 
     /// Performs it at `ea`; a store writes the low bytes of `value`.

@@ -8,5 +8,6 @@ pub mod pci_config;
 pub mod pci_scan;
 pub mod ports;
 pub mod rtc_tick;
+pub mod script;
 pub mod sequence;
 pub mod steps;

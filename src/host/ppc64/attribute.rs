@@ -1,17 +1,21 @@
 //! Hit or miss from trace lines.
 //!
 //! `kvm_page_fault_enter` fires when the full handler goes the slow way: a fault whose HPTE came from the cache returns before
-//! it. A kprobe on `kvmppc_hv_emulate_mmio` fires for every emulated access. The trace's clock is the time base (`ppc-tb`), which the
+//! it. It names the memslot it found, and without one the access is emulated next: with one it was a fault of RAM, which the
+//! guest tries again, and a hit may come of that (H3). A kprobe on `kvmppc_hv_emulate_mmio` fires for every emulated access. The trace's clock is the time base (`ppc-tb`), which the
 //! guest reads too, so that an access's lines are those between its two stamps.
 
 use crate::book3s::insn::{Insn, Mode, decode};
 use crate::host::HostError;
 use crate::workload::steps::{GuestAccess, Lookup};
 
+/// What `kvm_page_fault_enter` says where no memslot is.
+const NO_MEMSLOT: &str = "slot=0xffffffffffffffff,";
+
 /// What a line is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// `kvm_page_fault_enter`.
+    /// `kvm_page_fault_enter` that found no memslot.
     Fault,
     /// The kprobe on `kvmppc_hv_emulate_mmio`.
     Emulated,
@@ -42,6 +46,9 @@ pub(super) fn parse(text: &str, probe: &str) -> Result<Vec<Line>, HostError> {
             Some((before, after, *kind))
         });
         let Some((before, after, kind)) = found else { continue };
+        if kind == Kind::Fault && !after.contains(NO_MEMSLOT) {
+            continue;
+        }
         let at = before.split_whitespace().next_back().and_then(|stamp| stamp.parse().ok()).ok_or_else(odd)?;
         let hex = after.split_once("ea=0x").map(|(_, rest)| rest).ok_or_else(odd)?;
         let digits = hex.find(|c: char| !c.is_ascii_hexdigit()).map_or(hex, |end| &hex[..end]);
@@ -113,6 +120,16 @@ mod tests {
     fn an_access_with_a_page_fault_before_its_emulation_missed_and_one_without_hit() {
         assert_eq!(at(3_154_900, 3_154_999, 0x800_3000), Lookup::Miss);
         assert_eq!(at(3_155_000, 3_155_060, 0x800_3000), Lookup::Hit);
+    }
+
+    #[test]
+    fn a_hit_after_a_page_fault_of_ram_is_a_hit() {
+        let text = "\
+          hvmmio-101     [000] .....  100: kvm_page_fault_enter: VCPU 0: hpte=0x1:0x2 guest=0x3 ea=0x8003000,a000000 slot=0x1000,0x0
+          hvmmio-101     [000] .....  105: emulate_101: (kvmppc_hv_emulate_mmio+0xc/0x220 [kvm_hv]) gpa=0x10000000 ea=0x8003000 is_store=33554432
+";
+        let window = Window { before: 90, after: 110, ea: Some(0x800_3000) };
+        assert_eq!(lookup(&parse(text, "emulate_101").unwrap(), &window), Lookup::Hit);
     }
 
     #[test]

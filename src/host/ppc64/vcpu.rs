@@ -15,6 +15,8 @@ use super::system::System;
 use super::uapi::{self, kvm_run};
 use super::{call, ioctl};
 
+/// PAPR: there is no such hypercall.
+const H_FUNCTION: i64 = -2;
 /// LPCR\[ILE\]: interrupts are taken in little-endian mode (Power ISA 2.07 Book III-S, 2.2).
 const LPCR_ILE: u64 = 1 << 25;
 
@@ -156,9 +158,9 @@ impl Vcpu {
         Ok(ExitSeen { gpa, direction, len, data })
     }
 
-    /// A hypercall that the kernel leaves to user space: answered with H_SUCCESS and no values.
+    /// A hypercall that the kernel leaves to user space: answered with H_FUNCTION, its registers left alone.
     fn hcall(&self) -> Result<u64, HostError> {
-        self.run.write(offset_of!(kvm_run, __bindgen_anon_1.papr_hcall.ret) as u64, &[0; 8])?;
+        self.run.write(offset_of!(kvm_run, __bindgen_anon_1.papr_hcall.ret) as u64, &H_FUNCTION.to_ne_bytes())?;
         self.u64_at(offset_of!(kvm_run, __bindgen_anon_1.papr_hcall.nr))
     }
 }

@@ -7,7 +7,7 @@ use crate::book3s::PageSizes;
 use crate::book3s::hash::PTEG_ENTRIES;
 use crate::book3s::hpte::{
     HPTE_GR_RESERVED, HPTE_R_C, HPTE_R_KEY, HPTE_R_PP0, HPTE_R_R, HPTE_V_ABSENT, HPTE_V_B_SHIFT, HPTE_V_HVLOCK,
-    HPTE_V_VALID, Hpte,
+    HPTE_V_VALID, Hpte, is_writable, make_readonly,
 };
 use crate::kvm_hv::hpt::{Hpt, Slot};
 use crate::kvm_hv::lock::{lock_hpte, lock_rmap, try_lock_hpte, unlock_hpte, unlock_rmap};
@@ -47,7 +47,10 @@ impl Vm {
                 if !slot.is_aligned(bytes, self.page_shift()) || bytes > 1 << slot.backing_shift {
                     return Err(HcallError::Parameter);
                 }
-                let kept = guest_r & (HPTE_R_KEY | HPTE_R_PP0 | (bytes - 1));
+                // What the host may not write the guest may only read, until a store of its own faults.
+                let read_only = is_writable(guest_r) && slot.is_present(gfn) && !slot.is_host_writable(gfn);
+                let granted = if read_only { make_readonly(guest_r) } else { guest_r };
+                let kept = granted & (HPTE_R_KEY | HPTE_R_PP0 | (bytes - 1));
                 if slot.is_present(gfn) {
                     Hpte { v: v | HPTE_V_VALID, r: kept | slot.host_real(gpa, self.page_shift()) }
                 } else {

@@ -2,13 +2,33 @@
 
 mod bulk_remove;
 mod clear;
+mod dispatch;
 mod enter;
 mod protect;
 mod read;
 mod remove;
 
 pub use bulk_remove::BULK_REQUESTS;
+pub use dispatch::HcallReturn;
 pub use protect::ProtectFlags;
+
+/// Hypercall numbers, in GPR3 (PAPR 14.5.4; the kernel's `asm/hvcall.h`).
+pub mod number {
+    /// GPR4 flags, GPR5 index, GPR6 AVPN.
+    pub const H_REMOVE: u64 = 0x04;
+    /// GPR4 flags, GPR5 index, GPR6 and GPR7 the entry.
+    pub const H_ENTER: u64 = 0x08;
+    /// GPR4 flags, GPR5 index.
+    pub const H_READ: u64 = 0x0c;
+    /// GPR4 flags, GPR5 index.
+    pub const H_CLEAR_MOD: u64 = 0x10;
+    /// GPR4 flags, GPR5 index.
+    pub const H_CLEAR_REF: u64 = 0x14;
+    /// GPR4 flags, GPR5 index, GPR6 AVPN.
+    pub const H_PROTECT: u64 = 0x18;
+    /// GPR4 to GPR11: up to four pairs.
+    pub const H_BULK_REMOVE: u64 = 0x124;
+}
 
 /// Hypercall flags.
 pub mod flags {

@@ -11,7 +11,6 @@
 mod difference;
 mod host_side;
 mod program;
-mod rng;
 mod run;
 mod scenario;
 mod sim_side;

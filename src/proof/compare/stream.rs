@@ -6,7 +6,7 @@ use crate::io::pci::Attachment;
 use crate::io::{CoalescedZone, EventfdId, IoBus, Ioeventfd};
 use crate::kvm_x86::{Instruction, PortWidth, StringStep, Width};
 
-use super::rng::Rng;
+use crate::proof::rng::Rng;
 
 /// What user space does while the guest waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
