@@ -6,6 +6,7 @@ pub mod csv;
 mod exits;
 mod host;
 mod host_model;
+mod kinds;
 mod lists;
 mod measured;
 mod on_host;

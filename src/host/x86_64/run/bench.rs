@@ -16,6 +16,7 @@ use crate::workload::pci_config::PciTask;
 
 use super::Pace;
 use super::doorbells::Ring as Doorbells;
+use super::mixed::Mixed;
 use super::pci::Pci;
 use super::pio::Pio;
 use super::rig::{Rig, Stream, median};
@@ -68,6 +69,10 @@ impl Bench {
                 let (rig, ticks) = Ticks::new(system, *tick, scenario.mode)?;
                 let accesses = ticks.accesses();
                 (rig, stream(Box::new(ticks), accesses))
+            }
+            Workload::Mixed(spec) => {
+                let (rig, mixed) = Mixed::new(system, spec, scenario.seed, 1)?;
+                (rig, stream(Box::new(mixed), 1))
             }
             Workload::Pci(config) => {
                 let (rig, pci) = Pci::new(system, config, scenario.devices)?;
