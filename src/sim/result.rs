@@ -167,7 +167,7 @@ pub struct Measured {
     pub greatest_ns: f64,
     /// Into the guest, to its end, and back, ns: taken off each batch once. The loop around an access is not.
     pub frame_ns: f64,
-    /// From the run's start, VM not yet there, to the end of the first batch, ms.
+    /// From the run's start, VM not yet there, to the end of the first batch (of a scan: of its first 64 accesses), ms.
     pub first_result_ms: f64,
     /// All of it, s of real time.
     pub wall_s: f64,

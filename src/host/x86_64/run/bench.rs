@@ -14,10 +14,9 @@ use crate::kvm_x86::{Direction, Target, UserExit};
 use crate::sim::{Scenario, Workload};
 use crate::workload::pci_config::PciTask;
 
-use super::Pace;
 use super::doorbells::Ring as Doorbells;
 use super::mixed::Mixed;
-use super::pci::Pci;
+use super::pci::{Pci, Replay};
 use super::pio::Pio;
 use super::rig::{Rig, Stream, median};
 use super::rtc::Ticks;
@@ -25,11 +24,9 @@ use super::vmm::Counts;
 
 enum What {
     /// Units of a stream, each of so many accesses.
-    Stream {
-        stream: Box<dyn Stream>,
-        accesses: u64,
-    },
-    Scan(Box<Pci>),
+    Stream { stream: Box<dyn Stream>, accesses: u64 },
+    /// A scan's accesses, a piece a batch.
+    Scan(Replay),
 }
 
 /// A scenario on a rig of its own, one vCPU.
@@ -41,10 +38,31 @@ pub struct Bench {
     units: u64,
 }
 
+/// A batch's measurement.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Piece {
+    /// Which of [`Bench::pieces`], from 0.
+    pub index: usize,
+    /// Its units.
+    pub units: u64,
+    /// The time of all, ns.
+    pub ns: f64,
+}
+
+impl Piece {
+    /// A unit's time, ns.
+    #[must_use]
+    pub fn each(&self) -> f64 {
+        self.ns / self.units.max(1) as f64
+    }
+}
+
 /// A batch's time, ns.
 const BATCH_NS: f64 = 1e7;
 /// Units of the batch that finds out how many make one.
 const TRIAL: u64 = 200;
+/// Most accesses of a piece of a scan.
+const MOST_WRITTEN: u64 = 2048;
 /// Most units of a batch.
 const MOST: f64 = 2e7;
 
@@ -77,7 +95,7 @@ impl Bench {
             Workload::Pci(config) => {
                 let (rig, pci) = Pci::new(system, config, scenario.devices)?;
                 match config.task {
-                    PciTask::Scan => (rig, What::Scan(Box::new(pci))),
+                    PciTask::Scan => (rig, What::Scan(pci.replay())),
                     PciTask::RawReads { register, .. } => {
                         let reads = pci.raw_reads(register)?;
                         let accesses = reads.accesses();
@@ -95,6 +113,10 @@ impl Bench {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most MOST")]
         let fitting = (BATCH_NS / each.max(BATCH_NS / MOST)) as u64;
         bench.units = fitting.max(TRIAL);
+        if bench.is_scan() {
+            // Pieces begin at the scan's beginning, and each is written out.
+            (bench.from, bench.units) = (0, bench.units.min(MOST_WRITTEN));
+        }
         Ok(bench)
     }
 
@@ -112,10 +134,19 @@ impl Bench {
         self.units = units.max(1);
     }
 
-    /// Whether a batch is a whole scan.
+    /// Whether a batch is a piece of a scan.
     #[must_use]
     pub const fn is_scan(&self) -> bool {
         matches!(self.what, What::Scan(_))
+    }
+
+    /// Batches that differ in what they do: of a stream 1, of a scan its pieces.
+    #[must_use]
+    pub fn pieces(&self) -> usize {
+        match &self.what {
+            What::Stream { .. } => 1,
+            What::Scan(replay) => crate::addr::index(replay.scan().div_ceil(self.units)),
+        }
     }
 
     /// One batch: a unit's time, ns.
@@ -123,17 +154,25 @@ impl Bench {
     /// # Errors
     /// As [`super::run`].
     pub fn measure(&mut self) -> Result<f64, HostError> {
-        match &self.what {
-            What::Stream { stream, .. } => {
-                let units = self.from..self.from + self.units;
-                self.from = units.end;
-                Ok(self.rig.batch(&**stream, units, self.frame_ns, &mut Counts::default())?.each())
+        Ok(self.measure_piece()?.each())
+    }
+
+    /// One batch; of a scan its next piece, from the first on again behind the last.
+    ///
+    /// # Errors
+    /// As [`super::run`].
+    pub fn measure_piece(&mut self) -> Result<Piece, HostError> {
+        let (stream, from, end): (&dyn Stream, _, _) = match &self.what {
+            What::Stream { stream, .. } => (&**stream, self.from, self.from + self.units),
+            What::Scan(replay) => {
+                let from = if self.from >= replay.scan() { 0 } else { self.from };
+                (replay, from, (from + self.units).min(replay.scan()))
             }
-            What::Scan(pci) => {
-                let (ran, _) = pci.scan(&mut self.rig, Pace::Whole)?;
-                Ok(ran.batches.first().map_or(0.0, super::rig::Batch::each))
-            }
-        }
+        };
+        let index = if self.is_scan() { crate::addr::index(from / self.units) } else { 0 };
+        self.from = end;
+        let batch = self.rig.batch(stream, from..end, self.frame_ns, &mut Counts::default())?;
+        Ok(Piece { index, units: batch.units, ns: batch.ns })
     }
 
     /// KVM_GET_REGS and KVM_SET_REGS by themselves, ns each.

@@ -30,7 +30,7 @@ use crate::workload::pci_config::PciTask;
 use super::{HostError, System};
 use result::Told;
 
-pub use bench::{Bench, DeviceCosts, device_costs};
+pub use bench::{Bench, DeviceCosts, Piece, device_costs};
 pub use rig::Pace;
 
 /// Data that are not what they must be.

@@ -20,7 +20,7 @@ pub(super) const LIMIT: Duration = Duration::from_secs(30);
 /// Time of a batch, long beside a clock's step, short enough that noise hits some batches and not all.
 const BATCH_NS: f64 = 1e7;
 /// Accesses of the first batch, which is there to be early.
-const FIRST: u64 = 64;
+pub(super) const FIRST: u64 = 64;
 /// How long a stream that takes next to no time goes round again.
 const ROUNDS: Duration = Duration::from_millis(200);
 /// Empty batches for the time of one.
