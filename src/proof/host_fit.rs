@@ -20,7 +20,7 @@ use super::on_host::{OnHostError, Way, scenario, spread};
 const TIMES: usize = 5;
 /// Rounds of each time, in each of which all take turns: the median of a stream's batches is one measurement. Of a scan each round
 /// measures some pieces.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 15;
 /// Writes that the ring holds: every one beyond them exits.
 const RING: f64 = 169.0;
 

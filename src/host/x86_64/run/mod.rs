@@ -31,6 +31,7 @@ use super::{HostError, System};
 use result::Told;
 
 pub use bench::{Bench, DeviceCosts, Piece, device_costs};
+pub use clock::thread_time;
 pub use rig::Pace;
 
 /// Data that are not what they must be.
