@@ -49,7 +49,7 @@ const OUT_COALESCED: Port = Port(0x504);
 const IN: Port = Port(0x508);
 /// Doorbell pages, one a kind of doorbell.
 const DOORBELLS: u64 = 0xd000_0000;
-const PAGE: u64 = 4096;
+const PAGE: u32 = 4096;
 /// ECAM window (of a PCI segment of its own) whose reads exit; 256 MiB from here.
 pub const ECAM_EXITS: GuestPhysAddr = GuestPhysAddr(0xb000_0000);
 /// ECAM window with a read-only memslot over it.
@@ -92,7 +92,7 @@ impl MixedKind {
             Self::OutExit => Some((IoBus::Pio, OUT_EXIT.0 as u64, 1)),
             Self::OutCoalesced => Some((IoBus::Pio, OUT_COALESCED.0 as u64, 4)),
             Self::DoorbellExit | Self::DoorbellIoeventfd | Self::DoorbellAnyLength | Self::DoorbellCoalesced => {
-                Some((IoBus::Mmio, self.doorbell(), PAGE))
+                Some((IoBus::Mmio, self.doorbell(), PAGE as u64))
             }
             Self::In | Self::EcamRead | Self::ReadOnlyRead | Self::ReadOnlyWrite => None,
         }
@@ -111,7 +111,7 @@ impl MixedKind {
     }
 
     const fn doorbell(self) -> u64 {
-        DOORBELLS + (self as u64 - Self::DoorbellExit as u64) * PAGE
+        DOORBELLS + (self as u64 - Self::DoorbellExit as u64) * PAGE as u64
     }
 }
 
@@ -120,7 +120,7 @@ impl MixedKind {
 pub const fn zones() -> [CoalescedZone; 2] {
     [
         CoalescedZone { addr: OUT_COALESCED.0 as u64, size: 4, pio: 1 },
-        CoalescedZone { addr: MixedKind::DoorbellCoalesced.doorbell(), size: PAGE as u32, pio: 0 },
+        CoalescedZone { addr: MixedKind::DoorbellCoalesced.doorbell(), size: PAGE, pio: 0 },
     ]
 }
 
