@@ -28,7 +28,7 @@ fn shipped(name: &str) -> Option<Scenario> {
         Workload::Fio(plan) => plan.jobs.iter_mut().for_each(|job| job.runtime_ns = Some(2_000_000_000)),
         Workload::Netperf(test) => test.duration_ns = 4_000_000_000,
         Workload::Doorbells(stream) => stream.count = NOTIFICATIONS,
-        Workload::Sequence(_) | Workload::Pio(_) | Workload::Rtc(_) | Workload::Pci(_) => {}
+        Workload::Sequence(_) | Workload::Pio(_) | Workload::Rtc(_) | Workload::Pci(_) | Workload::Mixed(_) => {}
     }
     Some(scenario)
 }

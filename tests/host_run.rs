@@ -23,6 +23,7 @@ fn short(name: &str) -> Scenario {
     match &mut scenario.workload {
         Workload::Pio(stream) => stream.count = ACCESSES,
         Workload::Doorbells(bells) => bells.count = ACCESSES,
+        Workload::Mixed(mixed) => mixed.count = ACCESSES,
         Workload::Pci(config) => {
             if let PciTask::RawReads { count, .. } = &mut config.task {
                 *count = ACCESSES;
@@ -212,6 +213,47 @@ fn doorbells_of_two_vcpus_end_where_each_way_sends_them() {
             }
         }
     }
+}
+
+/// The guest checks what it reads, the devices what is written, the run how often each kind was seen. Writes of kinds that a ring
+/// takes alone fill it.
+#[test]
+fn a_mix_of_every_way_ends_kind_by_kind_as_the_simulator_says() {
+    use hvmmio::workload::mixed::{Mixed, MixedKind};
+
+    let Some(system) = kvm() else { return };
+    if !fixed_room(&system) {
+        println!("SKIPPED: this host's ring has the legacy room");
+        return;
+    }
+    let mut floods = short("mixed");
+    floods.workload = Workload::Mixed(Mixed::only(MixedKind::DoorbellCoalesced, ACCESSES));
+    // Longer than a block, so that a part of one is repeated.
+    let mut long = short("mixed");
+    let Workload::Mixed(mixed) = &mut long.workload else { panic!("it is a mix") };
+    mixed.count = 2500;
+    for scenario in [long, floods] {
+        let simulated = sim::run(&scenario, &mut |_| {}).unwrap();
+        let run = on_host(&system, &scenario);
+        let kinds = |run: &RunResult| run.kinds.iter().map(|stat| (stat.kind, stat.count)).collect::<Vec<_>>();
+        assert_eq!(kinds(&run), kinds(&simulated));
+        assert_eq!(ended(&run), ended(&simulated));
+        let addresses = |run: &RunResult| (run.mmio_accesses, run.outcomes.ram);
+        assert_eq!(addresses(&run), addresses(&simulated));
+    }
+}
+
+#[test]
+fn two_vcpus_that_mix_lose_and_double_nothing() {
+    let Some(system) = kvm() else { return };
+    let mut scenario = short("mixed");
+    scenario.vcpus = 2;
+    let run = on_host(&system, &scenario);
+    assert_eq!(run.kinds.iter().map(|stat| stat.count).sum::<u64>(), 2 * ACCESSES);
+    // INs and exiting reads and writes are all that is beside these.
+    let [accesses, exits, full, coalesced, signals] = ended(&run);
+    assert_eq!((accesses, exits + coalesced + signals + run.outcomes.ram), (2 * ACCESSES, 2 * ACCESSES));
+    assert!(full <= exits && run.kinds.iter().all(|stat| stat.ns >= 0.0));
 }
 
 #[test]

@@ -283,7 +283,14 @@ fn a_read_only_memslot_is_read_without_an_exit_and_fresh_and_written_by_an_exit(
     assert_eq!(perform(&mut vcpu, load(0xb000_0004)).pending.unwrap().value(), 0x1716_1514);
     let gpa = GuestPhysAddr(0xb000_0004);
     let store = perform(&mut vcpu, Instruction::Store { gpa, width: Width::Dword, value: 7 });
-    assert_eq!((store.exits.len(), store.stages.of(Stage::FastMmio)), (1, 0));
+    let stages =
+        |whole: &Whole| [Stage::FastMmio, Stage::ReadOnlyFault, Stage::EmulateInsn].map(|s| whole.stages.of(s));
+    assert_eq!((store.exits.len(), stages(&store)), (1, [0, 1, 1]));
+    // Where the page has no memory the bus is asked first, whatever lies behind it; a load never faults so.
+    let into = |gpa| Instruction::Store { gpa: GuestPhysAddr(gpa), width: Width::Dword, value: 7 };
+    assert_eq!(stages(&perform(&mut vcpu, into(0xafff_fffe))), [1, 0, 1]);
+    assert_eq!(stages(&perform(&mut vcpu, into(0xb000_0ffe))), [0, 1, 1]);
+    assert_eq!(stages(&perform(&mut vcpu, load(0xb000_1000))), [1, 0, 1]);
     // The last bytes come from memory, those beyond from user space.
     let across = perform(&mut vcpu, load(0xb000_0ffe));
     assert_eq!((across.exits.len(), across.pending.unwrap().value()), (1, 0x0201_0f0e));

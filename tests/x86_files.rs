@@ -163,6 +163,19 @@ fn a_pci_table_is_checked_key_by_key() {
 }
 
 #[test]
+fn a_mixed_table_is_checked_key_by_key() {
+    let good = PIO.split("[pio]").next().unwrap().to_owned() + "[mixed]\ncount = 10\n[mixed.weights]\nin = 1\n";
+    assert!(Scenario::parse("some/file.toml", &good, None).is_ok());
+    at_line(&good, "count = 10", "count = 0", &["1 to"]);
+    at_line(&good, "in = 1", "in = -1", &["-1"]);
+    // Of weights that parse, the error is at their table.
+    for (weight, word) in [("in = 0", "all weights are 0"), ("inn = 1", "out-exit"), ("in = 1000001", "1000000")] {
+        let error = refused(&good.replace("in = 1", weight));
+        assert!(error.starts_with("some/file.toml:7: ") && error.contains(word), "{error}");
+    }
+}
+
+#[test]
 fn a_workload_that_does_not_fit_the_machines_kind_is_refused_with_file_and_line() {
     let power = "machine = \"power8-2016\"";
     let error = refused(&PIO.replace("machine = \"x86-2007-amd-x2\"", power));

@@ -201,3 +201,23 @@ fn a_workload_on_the_other_kind_of_machine_is_an_error() {
         assert!(matches!(error, SimError::Misfit { .. }), "{error}");
     }
 }
+
+#[test]
+fn a_mix_pays_for_each_kind_what_its_stages_cost_and_the_kinds_make_the_whole() {
+    let mut scenario = Scenario::load("mixed").unwrap();
+    let Workload::Mixed(mixed) = &mut scenario.workload else { panic!("mixed") };
+    mixed.count = 5000;
+    let result = run(&scenario);
+    assert_eq!(result.kinds.len(), hvmmio::workload::mixed::KINDS, "each kind of the scenario is met");
+    assert_eq!(result.kinds.iter().map(|stat| stat.count).sum::<u64>(), 5000);
+    let whole: f64 = result.kinds.iter().map(|stat| stat.count as f64 * stat.ns).sum();
+    assert!((whole / 1e9 - result.virtual_s).abs() < 1e-9, "{whole} ns, {} s", result.virtual_s);
+    let ns = |name: &str| result.kinds.iter().find(|stat| stat.kind == name).unwrap().ns;
+    assert_eq!(ns("ecam-read-only"), scenario.machine.stage_ns("memory-read"));
+    assert!(ns("doorbell-ioeventfd-0") < ns("doorbell-ioeventfd"), "the fast bus is asked before decoding");
+    assert!(ns("doorbell-ioeventfd") < ns("doorbell-exit"));
+    // The same seed draws the same, another another.
+    assert_eq!(run(&scenario), result);
+    scenario.seed += 1;
+    assert_ne!(run(&scenario).kinds, result.kinds);
+}

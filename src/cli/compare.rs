@@ -109,7 +109,7 @@ mod here {
         }
         if parts.is_empty() {
             let what = format!(
-                "{}: nothing to compare on a host; scenarios of port I/O, RTC ticks and PCI scans by exits can be",
+                "{}: nothing to compare on a host; scenarios of port I/O, RTC ticks, mixes and PCI scans by exits can be",
                 scenario.name
             );
             return Err(CliError::Input(what));

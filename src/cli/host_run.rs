@@ -7,13 +7,13 @@ use super::args::{OutputArgs, WayArgs};
 pub(super) struct Args {
     /// A built-in scenario (see `hvmmio list`) or a scenario file (.toml); its machine model and cache mean nothing here
     scenario: String,
-    /// vCPUs, each a thread, 1 to 64; [pio] and [doorbells]
+    /// vCPUs, each a thread, 1 to 64; [pio], [doorbells] and [mixed]
     #[arg(long, value_name = "N")]
     vcpus: Option<u64>,
     /// Virtio devices; [pci]: virtio functions, 1 to 248
     #[arg(long, value_name = "N")]
     devices: Option<u64>,
-    /// Make so many accesses, in place of the scenario's own count: of each vCPU, to the end; [pio], [doorbells], raw reads
+    /// Make so many accesses, in place of the scenario's own count: of each vCPU, to the end; [pio], [doorbells], [mixed], raw reads
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// Stop each run after so many seconds, whatever the scenario's count; 0 goes to the end
@@ -63,7 +63,7 @@ mod here {
                 scenario.set_devices(devices)?;
             }
             if let Some(vcpus) = self.vcpus {
-                if !matches!(scenario.workload, Workload::Pio(_) | Workload::Doorbells(_)) {
+                if !matches!(scenario.workload, Workload::Pio(_) | Workload::Doorbells(_) | Workload::Mixed(_)) {
                     return unknown("--vcpus", scenario);
                 }
                 scenario.set_vcpus(vcpus)?;
@@ -72,6 +72,7 @@ mod here {
                 match &mut scenario.workload {
                     Workload::Pio(stream) => stream.count = asked,
                     Workload::Doorbells(spec) => spec.count = asked,
+                    Workload::Mixed(spec) => spec.count = asked,
                     Workload::Pci(config) => match &mut config.task {
                         PciTask::RawReads { count, .. } => *count = asked,
                         PciTask::Scan => return unknown("--count", scenario),

@@ -32,7 +32,9 @@ impl Args {
     /// Flags that mean nothing for the scenario's workload and kind of machine are refused rather than ignored.
     fn check_kind(&self, scenario: &Scenario) -> Result<(), CliError> {
         let kind = scenario.machine.kind;
-        let (power, pci) = (kind == Kind::Book3sHv, matches!(scenario.workload, Workload::Pci(_)));
+        let power = kind == Kind::Book3sHv;
+        let [pci, mixed] =
+            [matches!(scenario.workload, Workload::Pci(_)), matches!(scenario.workload, Workload::Mixed(_))];
         // Flag, whether it was given, whether the scenario knows it.
         let flags = [
             ("--entries", self.cache.entries.is_some(), power),
@@ -41,7 +43,7 @@ impl Args {
             ("--vcpus", self.guest.vcpus.is_some(), power),
             ("--devices", self.guest.devices.is_some(), power || pci),
             ("--layout", self.guest.layout.is_some(), power),
-            ("--mode", !self.ways.mode.is_empty(), !power && !pci),
+            ("--mode", !self.ways.mode.is_empty(), !power && !pci && !mixed),
             ("--method", !self.ways.method.is_empty(), pci),
         ];
         match flags.iter().find(|(_, given, known)| *given && !*known) {

@@ -48,6 +48,10 @@ impl Vcpu {
                 }
                 progress.stages.add(Stage::VmExit);
                 if !self.fast_mmio(&mut progress, &parts, store.is_none()) {
+                    // A store faults at its first page; the emulator does the rest of it.
+                    if store.is_some() && self.platform.is_memory(gpa.0) {
+                        progress.stages.add(Stage::ReadOnlyFault);
+                    }
                     self.emulate(&mut progress, pending, &parts, store);
                 }
             }

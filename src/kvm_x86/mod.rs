@@ -3,8 +3,9 @@
 //! ```text
 //! IN, OUT        -> VM exit -> device in the kernel? -> PIO bus (ioeventfd, coalesced zone) -> KVM_EXIT_IO
 //! REP INS, OUTS  -> VM exit -> emulator, element by element -> as above
-//! load, store    -> read-only memslot: plain memory
-//!                -> VM exit -> fast MMIO bus -> emulator -> MMIO bus -> KVM_EXIT_MMIO
+//! load           -> read-only memslot: plain memory
+//! store          -> read-only memslot: VM exit -> page fault -> emulator, and on as below
+//! load, store    -> VM exit -> fast MMIO bus -> emulator -> MMIO bus -> KVM_EXIT_MMIO
 //! ```
 //!
 //! A [`Vcpu`] works on the buses of a [`crate::io::IoSpace`] that it shares with others. An instruction is [`Pending`] until

@@ -13,6 +13,9 @@ named! {
         VmExit = "vm-exit",
         /// KVM_FAST_MMIO_BUS asked before the instruction is decoded (`handle_ept_misconfig`).
         FastMmio = "fast-mmio",
+        /// A store to a read-only memslot faults on memory that is there: the page-fault handler finds a slot that takes no write
+        /// (`kvm_faultin_pfn`, KVM_PFN_ERR_RO_FAULT) and leaves the store to the emulator.
+        ReadOnlyFault = "read-only-fault",
         /// The instruction fetched, decoded and emulated (`x86_emulate_instruction`): MMIO and string I/O; once an element.
         EmulateInsn = "emulate-insn",
         /// The bus searched, once an element (`kernel_pio`, `vcpu_mmio_write`; `handle_io` before it).

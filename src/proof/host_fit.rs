@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 
 use crate::addr::GuestPhysAddr;
-use crate::host::x86_64::run::{Bench, DeviceCosts, device_costs};
+use crate::host::x86_64::run::{Bench, DeviceCosts, Piece, device_costs};
 use crate::host::x86_64::{HostError, System};
 use crate::kvm_x86::{Instruction, Stage, Width};
 use crate::machine::{Cost, Kind, Machine, Provenance, X86Extra};
 use crate::sim::{self, Scenario, SimError, Workload, stages_of};
+use crate::workload::mixed::{Mixed, MixedKind};
 use crate::workload::pci_config::PciMethod;
 use crate::workload::ports::{PortDirection, PortMode};
 
@@ -17,9 +18,9 @@ use super::on_host::{OnHostError, Way, scenario, spread};
 
 /// A held-out workload is measured so many times; the median counts.
 const TIMES: usize = 5;
-/// Rounds of each time, in each of which all take turns: the median of a stream's batches is one measurement. A scan is long
-/// enough to be one by itself.
-const ROUNDS: usize = 5;
+/// Rounds of each time, in each of which all take turns: the median of a stream's batches is one measurement. Of a scan each round
+/// measures some pieces.
+const ROUNDS: usize = 15;
 /// Writes that the ring holds: every one beyond them exits.
 const RING: f64 = 169.0;
 
@@ -50,7 +51,7 @@ impl From<HostError> for HostFitError {
 }
 
 /// What the fit sees, in this order.
-const FITTED: [&str; 7] = [
+const FITTED: [&str; 8] = [
     "OUT by an ioeventfd",
     "OUT coalesced",
     "OUT to user space",
@@ -58,6 +59,7 @@ const FITTED: [&str; 7] = [
     "IN from user space",
     "config read by exiting ECAM",
     "config read by read-only ECAM",
+    "config write to read-only ECAM",
 ];
 
 fn fitted_scenarios() -> Result<Vec<Scenario>, OnHostError> {
@@ -65,6 +67,10 @@ fn fitted_scenarios() -> Result<Vec<Scenario>, OnHostError> {
     let mut reads = port(PortMode::RegsWhenNeeded)?;
     if let Workload::Pio(stream) = &mut reads.workload {
         stream.direction = PortDirection::In;
+    }
+    let mut writes = Scenario::load("mixed")?;
+    if let Workload::Mixed(mixed) = &mut writes.workload {
+        *mixed = Mixed::only(MixedKind::ReadOnlyWrite, mixed.count);
     }
     let config = |method| scenario("pci-raw-read", Way::Config(method));
     Ok(vec![
@@ -75,6 +81,7 @@ fn fitted_scenarios() -> Result<Vec<Scenario>, OnHostError> {
         reads,
         config(PciMethod::Ecam)?,
         config(PciMethod::EcamReadOnly)?,
+        writes,
     ])
 }
 
@@ -102,44 +109,41 @@ pub fn fit_host(system: &System, name: &str, progress: &mut dyn FnMut(f64)) -> R
     let mut unseen = Vec::new();
     for (name, way) in HELD_OUT {
         let scenario = scenario(name, way)?;
-        unseen.push((Bench::new(system, &scenario)?, scenario, Vec::with_capacity(TIMES)));
+        unseen.push((Bench::new(system, &scenario)?, scenario, Vec::new()));
     }
-    for time in 0..TIMES {
-        let mut batches = vec![Vec::with_capacity(ROUNDS); unseen.len()];
-        for round in 0..ROUNDS {
-            for (bench, times) in &mut ways {
-                times.push(bench.measure()?);
-            }
-            for ((bench, ..), batches) in unseen.iter_mut().zip(&mut batches) {
-                if round == ROUNDS / 2 || !bench.is_scan() {
-                    batches.push(bench.measure()? / bench.accesses() as f64);
-                }
-            }
-            progress((time * ROUNDS + round + 1) as f64 / (TIMES * ROUNDS) as f64);
+    for round in 0..TIMES * ROUNDS {
+        for (bench, times) in &mut ways {
+            times.push(bench.measure()?);
         }
-        for ((_, _, times), batches) in unseen.iter_mut().zip(batches) {
-            times.push(spread(batches).0);
+        for (bench, _, measured) in &mut unseen {
+            for _ in 0..bench.pieces().div_ceil(ROUNDS) {
+                measured.push((round, bench.measure_piece()?));
+            }
         }
+        progress((round + 1) as f64 / (TIMES * ROUNDS) as f64);
     }
     let regs = ways[2].0.regs_ns()?;
     let own = device_costs()?;
-    let way = |(label, (_, times)): (&&'static str, &(Bench, Vec<f64>))| {
-        let (ns, quartiles) = spread(times.clone());
+    let mut times: Vec<_> = ways.into_iter().map(|(_, times)| times).collect();
+    let pace = pace(&times);
+    times.iter_mut().for_each(|times| times.iter_mut().zip(&pace).for_each(|(time, pace)| *time /= pace));
+    let way = |(label, times): (&&'static str, Vec<f64>)| {
+        let (ns, quartiles) = spread(times);
         MeasuredWay { label, ns, quartiles }
     };
-    let fitted: Vec<_> = FITTED.iter().zip(&ways).map(way).collect();
+    let fitted: Vec<_> = FITTED.iter().zip(times).map(way).collect();
     let machine = model(name, &fitted, regs, own)?;
     let mut held_out = Vec::new();
-    for (_, scenario, times) in unseen {
-        let (measured_ns, _) = spread(times.clone());
+    for (bench, scenario, measured) in unseen {
+        let [least_ns, measured_ns, greatest_ns] = of_pieces(&bench, &measured, &pace);
         let predicted_ns = predicted(&scenario, &machine)?;
         held_out.push(HeldOut {
             scenario: scenario.name.clone(),
             way: scenario.way().to_owned(),
             predicted_ns,
             measured_ns,
-            least_ns: times.iter().copied().fold(f64::INFINITY, f64::min),
-            greatest_ns: times.iter().copied().fold(0.0, f64::max),
+            least_ns,
+            greatest_ns,
             error_percent: (predicted_ns / measured_ns - 1.0) * 100.0,
         });
     }
@@ -150,6 +154,39 @@ pub fn fit_host(system: &System, name: &str, progress: &mut dyn FnMut(f64)) -> R
     // What was written is what will be read.
     let machine = Machine::parse(name, &text).map_err(|error| HostFitError::Model(error.to_string()))?;
     Ok(HostModel { fitted, held_out, machine, text })
+}
+
+/// How slow the host was in each round: the median over the ways that the fit sees of a time in that round over the way's median.
+/// Every measurement of a round is divided by it, those of held-out workloads too, which do not go into it.
+fn pace(ways: &[Vec<f64>]) -> Vec<f64> {
+    let usual: Vec<_> = ways.iter().map(|times| spread(times.clone()).0).collect();
+    let rounds = ways.first().map_or(0, Vec::len);
+    let of = |round: usize| {
+        let ratios = ways.iter().zip(&usual).filter(|(_, usual)| **usual > 0.0);
+        let pace = spread(ratios.map(|(times, usual)| times[round] / usual).collect()).0;
+        if pace > 0.0 { pace } else { 1.0 }
+    };
+    (0..rounds).map(of).collect()
+}
+
+/// Least, median and greatest of [`TIMES`] measurements of an access, ns. Of a scan it is each piece's that are added up, so that
+/// what interrupts one piece is not in the others' figures.
+fn of_pieces(bench: &Bench, measured: &[(usize, Piece)], pace: &[f64]) -> [f64; 3] {
+    let (mut sums, mut units) = ([0.0; 3], 0);
+    for index in 0..bench.pieces() {
+        let those = || measured.iter().filter(|(_, piece)| piece.index == index);
+        let of_time = |time| {
+            let within = those().filter(|(round, _)| round / ROUNDS == time);
+            let ns: Vec<_> = within.map(|(round, piece)| piece.ns / pace[*round]).collect();
+            (!ns.is_empty()).then(|| spread(ns).0)
+        };
+        let times: Vec<_> = (0..TIMES).filter_map(of_time).collect();
+        let least = times.iter().copied().fold(f64::INFINITY, f64::min);
+        let greatest = times.iter().copied().fold(0.0, f64::max);
+        sums.iter_mut().zip([least, spread(times).0, greatest]).for_each(|(sum, ns)| *sum += ns);
+        units += those().next().map_or(0, |(_, piece)| piece.units);
+    }
+    sums.map(|ns| ns / (units * bench.accesses()).max(1) as f64)
 }
 
 /// Time of an access by the model: all of the run but idle time.
@@ -165,11 +202,13 @@ fn predicted(scenario: &Scenario, machine: &Machine) -> Result<f64, HostFitError
 }
 
 const CONFIG_LOAD: Instruction = Instruction::Load { gpa: GuestPhysAddr(0xb000_0000), width: Width::Dword };
+/// To an address without memory: what a fault takes is what is left.
+const CONFIG_STORE: Instruction = Instruction::Store { gpa: GuestPhysAddr(0xb000_0000), width: Width::Dword, value: 0 };
 
 /// Stage costs. Each is what one way takes beyond another; what no difference tells apart is one sum, split evenly.
 fn model(name: &str, ways: &[MeasuredWay], regs: [f64; 2], own: DeviceCosts) -> Result<Machine, HostFitError> {
     let ns = |at: usize| ways[at].ns;
-    let [eventfd, coalesced, user, every, read, ecam, memory] = std::array::from_fn(ns);
+    let [eventfd, coalesced, user, every, read, ecam, memory, write] = std::array::from_fn(ns);
     let stored = (coalesced - user / (RING + 1.0)) * (RING + 1.0) / RING - own.drained_write;
     // An exit that stays in the kernel; what its device takes is beyond what both ways have.
     let kernel = eventfd.min(stored);
@@ -215,7 +254,9 @@ fn model(name: &str, ways: &[MeasuredWay], regs: [f64; 2], own: DeviceCosts) -> 
     set(Stage::CompleteIo, complete, "IN from user space less OUT to user space");
     set(Stage::InKernelDevice, eventfd - kernel, "as an ioeventfd: no device in the kernel was measured");
     set(Stage::FastMmio, 0.0, "not told apart from emulate-insn");
-    set(Stage::EmulateInsn, 0.0, "to be set");
+    let to_be_set = "to be set";
+    set(Stage::EmulateInsn, 0.0, to_be_set);
+    set(Stage::ReadOnlyFault, 0.0, to_be_set);
     for (extra, ns, kind, source) in [
         (
             X86Extra::PciConfig,
@@ -230,13 +271,20 @@ fn model(name: &str, ways: &[MeasuredWay], regs: [f64; 2], own: DeviceCosts) -> 
         machine.around.insert(extra.name().to_owned(), cost);
     }
     // What is known of a load that exits; the rest is the emulator's, once or more.
-    let stages = stages_of(&machine, PortMode::RegsWhenNeeded, CONFIG_LOAD)?;
-    let known: f64 = stages.iter().map(|(stage, count)| machine.stage_ns(stage.name()) * f64::from(count)).sum();
-    let times = f64::from(stages.of(Stage::EmulateInsn).max(1));
-    let emulate = (ecam - known - own.pci_config) / times;
     let source = "config read by exiting ECAM less its other stages and pci-config";
-    let cost =
-        Cost { ns: super::calibrate::rounded(emulate.max(0.0)), kind: Provenance::Measured, source: source.to_owned() };
-    machine.stage.insert(Stage::EmulateInsn.name().to_owned(), cost);
+    rest(&mut machine, Stage::EmulateInsn, CONFIG_LOAD, ecam - own.pci_config, source)?;
+    let source =
+        "config write to read-only ECAM less its other stages and pci-config; showing what was written is in it";
+    rest(&mut machine, Stage::ReadOnlyFault, CONFIG_STORE, write - own.pci_config, source)?;
     Ok(machine)
+}
+
+/// Sets a stage to what an exit to user space, of `ns` altogether, takes beyond its other stages.
+fn rest(machine: &mut Machine, stage: Stage, insn: Instruction, ns: f64, source: &str) -> Result<(), HostFitError> {
+    let stages = stages_of(machine, PortMode::RegsWhenNeeded, insn)?;
+    let known: f64 = stages.iter().map(|(known, count)| machine.stage_ns(known.name()) * f64::from(count)).sum();
+    let ns = super::calibrate::rounded(((ns - known) / f64::from(stages.of(stage).max(1))).max(0.0));
+    let cost = Cost { ns, kind: Provenance::Measured, source: source.to_owned() };
+    machine.stage.insert(stage.name().to_owned(), cost);
+    Ok(())
 }

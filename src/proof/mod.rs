@@ -22,9 +22,9 @@ mod published;
 mod published_x86;
 mod ratios;
 mod reproduce;
+mod rng;
 #[cfg(all(target_os = "linux", target_arch = "powerpc64", target_endian = "little"))]
 pub mod store_fit;
-mod rng;
 pub mod ticks;
 
 pub use benchmark::Benchmark;

@@ -10,8 +10,8 @@ use crate::workload::ports::PortMode;
 use super::comparison::Comparison;
 use super::ratios::{MeasuredRatio, MeasuredTime, OnHost, Ratio};
 
-/// Rounds: with 10 ms a batch about two seconds.
-const ROUNDS: usize = 31;
+/// Rounds: with 3 ms a batch about two seconds.
+const ROUNDS: usize = 101;
 
 /// Why a host could not be measured.
 #[derive(Debug, thiserror::Error)]

@@ -48,7 +48,9 @@ impl Report for HostModel {
                 if row.error_percent.abs() <= AIM_PERCENT { "within 15 %" } else { "NOT within 15 %" }.to_owned(),
             ]);
         }
-        text + &format!("{table}\nan access; medians; all took turns on this host in this run\n")
+        text + &format!(
+            "{table}\nan access; medians; all took turns on this host in this run, timed by their thread, each round set off by how slow the host was in it\n"
+        )
     }
 
     fn rows(&self) -> Vec<Row> {

@@ -8,6 +8,7 @@ mod host;
 mod host_model;
 #[cfg(all(target_os = "linux", target_arch = "powerpc64", target_endian = "little"))]
 mod host_ppc64;
+mod kinds;
 mod lists;
 mod measured;
 mod on_host;

@@ -23,7 +23,7 @@ pub(super) fn table(host: &OnHost) -> String {
         ]);
     }
     let mut text = format!(
-        "\nmeasured on this machine's real KVM in this run: all ways in turn, {} rounds of about 10 ms each\n{table}\n",
+        "\nmeasured on this machine's real KVM in this run: all ways in turn, {} rounds of about 3 ms each, by the time of their thread\n{table}\n",
         host.rounds
     );
     let mut table = figures(&["this host's own times, an access (a read)", "measured ns", "middle half"]);

@@ -9,7 +9,7 @@ use super::csv::Row;
 use super::exits::perf_kvm_stat;
 use super::table::figures;
 use super::{Report, grouped, percent, rate};
-use super::{measured, what_if};
+use super::{kinds, measured, what_if};
 
 /// A scenario run with one cache design or several.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -23,6 +23,7 @@ impl Report for RunReport {
         let Some(asked) = self.runs.last() else { return String::new() };
         let mut text = heading(asked);
         text += &format!("{}\n", overview(&self.runs));
+        text += &kinds::kinds(&self.runs);
         text += &stages(&self.runs);
         text += &exits(&self.runs);
         text += &measured::exits(&self.runs);
@@ -316,6 +317,7 @@ fn rows_of(run: &RunResult, label: &str) -> Vec<Row> {
         rows.push(Row::new(&subject, "reads from memory", config.memory_reads, "", ""));
         rows.push(Row::new(&subject, "scan and rest of the boot", config.scan_s, "s", ""));
     }
+    kinds::rows(run, &subject, &mut rows);
     for row in &run.exit_stats {
         let subject = format!("{subject}, {}", row.event);
         rows.push(Row::new(&subject, "samples", row.samples, "", ""));

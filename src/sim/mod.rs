@@ -32,7 +32,8 @@ use crate::workload::sequence::SequenceError;
 
 pub use coalesced::DrainDelay;
 pub use result::{
-    AroundRow, ExitCount, JobResult, Latency, Measured, Metric, MissCount, PathShare, RamAsMmio, RunResult, StageRow,
+    AroundRow, ExitCount, JobResult, KindStat, Latency, Measured, Metric, MissCount, PathShare, RamAsMmio, RunResult,
+    StageRow,
 };
 pub use scenario::{Baseline, Doorbells, Notify, Pattern, Scenario, ScenarioError, Workload};
 pub use stats::Outcomes;
@@ -199,7 +200,7 @@ pub fn run(scenario: &Scenario, progress: &mut dyn FnMut(f64)) -> Result<RunResu
         return x86::run(scenario, progress);
     }
     match &scenario.workload {
-        Workload::Pio(_) | Workload::Rtc(_) | Workload::Pci(_) => {
+        Workload::Pio(_) | Workload::Rtc(_) | Workload::Pci(_) | Workload::Mixed(_) => {
             Err(SimError::Misfit { workload: scenario.workload.kind(), kind: scenario.machine.kind.name() })
         }
         Workload::Sequence(list) => sequence::run(scenario, list),

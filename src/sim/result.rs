@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::kvm_hv::{MissClass, Stage};
 use crate::machine::{Extra, Kind, Provenance, SimTime};
+use crate::workload::mixed::{KINDS, MixedKind};
 
 use super::coalesced::{Coalesced, DrainDelay};
 use super::engine::Core;
@@ -119,6 +120,36 @@ pub struct ExitCount {
     pub count: u64,
 }
 
+/// Accesses of one kind in a mixed run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KindStat {
+    /// [`MixedKind`](crate::workload::mixed::MixedKind)'s name.
+    pub kind: &'static str,
+    /// How many.
+    pub count: u64,
+    /// Of all accesses, percent.
+    pub count_percent: f64,
+    /// Time of one, ns: the mean of a simulation; on real KVM the median over batches of a batch's mean.
+    pub ns: f64,
+    /// Count times that, of the sum over kinds, percent.
+    pub time_percent: f64,
+}
+
+impl KindStat {
+    /// All kinds that there were, from their counts and times, by [`MixedKind::ALL`](crate::workload::mixed::MixedKind::ALL).
+    pub(crate) fn all(counts: [u64; KINDS], ns: [f64; KINDS]) -> Vec<Self> {
+        let percent = |part: f64, whole: f64| if whole > 0.0 { part / whole * 100.0 } else { 0.0 };
+        let accesses = counts.iter().sum::<u64>() as f64;
+        let time = counts.iter().zip(ns).map(|(count, ns)| *count as f64 * ns).sum::<f64>();
+        let stat = |kind: &MixedKind| {
+            let (count, ns) = (counts[*kind as usize], ns[*kind as usize]);
+            let (count_percent, time_percent) = (percent(count as f64, accesses), percent(count as f64 * ns, time));
+            Self { kind: kind.name(), count, count_percent, ns, time_percent }
+        };
+        MixedKind::ALL.iter().map(stat).filter(|stat| stat.count > 0).collect()
+    }
+}
+
 /// What a run on real KVM measured. Nothing of it is virtual, and nothing is priced.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Measured {
@@ -136,7 +167,7 @@ pub struct Measured {
     pub greatest_ns: f64,
     /// Into the guest, to its end, and back, ns: taken off each batch once. The loop around an access is not.
     pub frame_ns: f64,
-    /// From the run's start, VM not yet there, to the end of the first batch, ms.
+    /// From the run's start, VM not yet there, to the end of the first batch (of a scan: of its first 64 accesses), ms.
     pub first_result_ms: f64,
     /// All of it, s of real time.
     pub wall_s: f64,
@@ -217,6 +248,9 @@ pub struct RunResult {
     /// Exits as `perf kvm stat` counts and times them, x86.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub exit_stats: Vec<ExitStat>,
+    /// Accesses by kind, of a mixed workload.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<KindStat>,
     /// What PCI configuration accesses took, x86.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<ConfigStats>,
@@ -306,6 +340,7 @@ impl RunResult {
             paths,
             jobs: Vec::new(),
             exit_stats: Vec::new(),
+            kinds: Vec::new(),
             config: None,
             user_device_ns: 0.0,
             told_ns: None,
@@ -330,7 +365,7 @@ fn around_rows(scenario: &Scenario) -> Vec<AroundRow> {
         Workload::Fio(_) => &[BlockSubmit, BackendWake, NullBlock, Interrupt, BlockComplete],
         Workload::Netperf(_) => &[NetSend, NetByte, BackendWake, NetEcho, Interrupt, NetReceive],
         Workload::Doorbells(_) | Workload::Sequence(_) => &[],
-        Workload::Pio(_) | Workload::Rtc(_) | Workload::Pci(_) => &[],
+        Workload::Pio(_) | Workload::Rtc(_) | Workload::Pci(_) | Workload::Mixed(_) => &[],
     };
     let row = |extra: &Extra| {
         let cost = scenario.machine.around.get(extra.name())?;

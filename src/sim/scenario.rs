@@ -13,6 +13,7 @@ use crate::io::pci::MAX_VIRTIO_FUNCTIONS;
 use crate::kvm_hv::{CacheDesign, CacheError};
 use crate::machine::{FileError, Kind, Machine, read_text};
 use crate::workload::fio::{FioError, JobFile, Plan};
+use crate::workload::mixed::Mixed;
 use crate::workload::netperf::{NetperfError, TcpRr};
 use crate::workload::pci_config::PciConfig;
 use crate::workload::ports::{PioStream, PortMode};
@@ -36,6 +37,7 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("rtc-tick", include_str!("../../models/scenarios/rtc-tick.toml")),
     ("pci-scan", include_str!("../../models/scenarios/pci-scan.toml")),
     ("pci-raw-read", include_str!("../../models/scenarios/pci-raw-read.toml")),
+    ("mixed", include_str!("../../models/scenarios/mixed.toml")),
     ("pci-boot", include_str!("../../models/scenarios/pci-boot.toml")),
 ];
 
@@ -162,6 +164,8 @@ pub enum Workload {
     Rtc(RtcTick),
     /// PCI configuration, x86.
     Pci(PciConfig),
+    /// Every way of an access at once, x86.
+    Mixed(Mixed),
 }
 
 impl Workload {
@@ -176,6 +180,7 @@ impl Workload {
             Self::Pio(_) => "pio",
             Self::Rtc(_) => "rtc",
             Self::Pci(_) => "pci",
+            Self::Mixed(_) => "mixed",
         }
     }
 
@@ -184,7 +189,7 @@ impl Workload {
     pub const fn machine_kind(&self) -> Kind {
         match self {
             Self::Fio(_) | Self::Netperf(_) | Self::Doorbells(_) | Self::Sequence(_) => Kind::Book3sHv,
-            Self::Pio(_) | Self::Rtc(_) | Self::Pci(_) => Kind::X86,
+            Self::Pio(_) | Self::Rtc(_) | Self::Pci(_) | Self::Mixed(_) => Kind::X86,
         }
     }
 }
@@ -287,11 +292,13 @@ impl Scenario {
         before
     }
 
-    /// How accesses are made and handled in a run, x86: the configuration method of a PCI workload, else the port mode.
+    /// How accesses are made and handled in a run, x86: the configuration method of a PCI workload, else the port
+    /// mode; a mixed workload has every way at once.
     #[must_use]
     pub const fn way(&self) -> &'static str {
         match &self.workload {
             Workload::Pci(config) => config.method.name(),
+            Workload::Mixed(_) => "mixed",
             _ => self.mode.name(),
         }
     }

@@ -3,10 +3,11 @@
 use crate::addr::Port;
 use crate::device::{PM_TIMER_PORT, RTC_INDEX_PORT};
 use crate::host::x86_64::scan_accesses;
-use crate::io::CoalescedZone;
 use crate::io::pci::{CONFIG_ADDRESS, ConfigMethod, EcamWindow, HostBridge, PciBus};
+use crate::io::{CoalescedZone, EventfdId};
 use crate::kvm_x86::{Instruction, PortWidth, StringStep};
 use crate::sim::{Scenario, Workload};
+use crate::workload::mixed::{Mixed, ioeventfds, zones};
 use crate::workload::pci_config::{PciConfig, PciMethod, PciTask};
 use crate::workload::ports::{PioStream, PortDirection, PortMode};
 use crate::workload::rtc_tick::{REGISTER_C, RtcTick};
@@ -23,6 +24,7 @@ pub fn stream_of(variant: &Scenario, most: u64) -> Option<Stream> {
     match &variant.workload {
         Workload::Pio(pio) if variant.mode != PortMode::InKernel => Some(of_pio(pio, coalesced, most)),
         Workload::Rtc(tick) if variant.mode != PortMode::InKernel => Some(of_rtc(*tick, coalesced, most)),
+        Workload::Mixed(spec) => Some(of_mixed(spec, variant.seed, most)),
         Workload::Pci(config) => of_pci(config, u16::try_from(variant.devices).ok()?),
         _ => None,
     }
@@ -74,6 +76,19 @@ fn port_access(pio: &PioStream, number: u64) -> Instruction {
             Instruction::Ins { port, width, count: count.into(), page_offset: 0, step: StringStep::Up }
         }
     }
+}
+
+/// A vCPU's accesses. The device behind exits is another than in a run: its answers show what went before.
+fn of_mixed(spec: &Mixed, seed: u64, most: u64) -> Stream {
+    let block = spec.block(seed, 0);
+    let kinds = (0..spec.count.min(most)).zip(block.iter().cycle());
+    let accesses: Vec<_> = kinds.map(|(_, kind)| kind.instruction()).collect();
+    let mut batches = in_batches(&accesses, None);
+    if let Some(first) = batches.first_mut() {
+        first.changes.extend(zones().map(Change::Register));
+        first.changes.extend(ioeventfds([EventfdId(0), EventfdId(1)]).map(Change::Assign));
+    }
+    Stream { seed: 0, start_index: 0, devices: Devices::Mixer, batches }
 }
 
 /// The handler's accesses at each tick, with the time that it is then.

@@ -13,7 +13,7 @@ use crate::workload::netperf::TcpRr;
 use crate::workload::ports::PortMode;
 use crate::workload::sequence::Sequence;
 
-use super::file_x86::{RawPci, RawPio, RawRtc};
+use super::file_x86::{RawMixed, RawPci, RawPio, RawRtc};
 use super::{BUILT_IN_WORKLOADS, Doorbells, Notify, Scenario, ScenarioError, Workload};
 
 #[derive(Deserialize)]
@@ -38,6 +38,7 @@ struct RawScenario {
     pio: Option<RawPio>,
     rtc: Option<RawRtc>,
     pci: Option<RawPci>,
+    mixed: Option<RawMixed>,
 }
 
 /// The one workload table of a scenario.
@@ -49,6 +50,7 @@ enum RawWorkload {
     Pio(RawPio),
     Rtc(RawRtc),
     Pci(RawPci),
+    Mixed(RawMixed),
 }
 
 #[derive(Deserialize)]
@@ -192,10 +194,11 @@ impl Scenario {
             raw.pio.map(RawWorkload::Pio),
             raw.rtc.map(RawWorkload::Rtc),
             raw.pci.map(RawWorkload::Pci),
+            raw.mixed.map(RawWorkload::Mixed),
         ];
         let mut tables = tables.into_iter().flatten();
         let (Some(only), None) = (tables.next(), tables.next()) else {
-            let what = "a scenario has exactly one workload table: [fio], [netperf], [doorbells] or [sequence]; on x86 [pio], [rtc] or [pci]";
+            let what = "a scenario has exactly one workload table: [fio], [netperf], [doorbells] or [sequence]; on x86 [pio], [rtc], [pci] or [mixed]";
             return Err(at("name", what.to_owned()));
         };
         let (table, workload) = match only {
@@ -236,6 +239,10 @@ impl Scenario {
             RawWorkload::Pci(pci) => {
                 devices = pci.devices();
                 ("pci", Workload::Pci(pci.check().map_err(|(key, what)| at(key, what))?))
+            }
+            RawWorkload::Mixed(mixed) => {
+                modes = vec![PortMode::RegsWhenNeeded];
+                ("mixed", Workload::Mixed(mixed.check().map_err(|(key, what)| at(key, what))?))
             }
         };
         let (needs, has) = (workload.machine_kind(), machine.kind);

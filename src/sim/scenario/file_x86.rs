@@ -1,11 +1,14 @@
 //! Workload tables of x86 scenarios.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 use crate::addr::Port;
 use crate::device::Rtc;
 use crate::io::pci::{Attachment, ReadOnlySlots, Register, Width};
 use crate::kvm_x86::PortWidth;
+use crate::workload::mixed::Mixed;
 use crate::workload::pci_config::{PciConfig, PciMethod, PciTask};
 use crate::workload::ports::{PioStream, PortDirection, PortMode};
 use crate::workload::rtc_tick::RtcTick;
@@ -80,6 +83,14 @@ pub(super) struct RawPci {
     methods: Vec<PciMethod>,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawMixed {
+    count: u64,
+    #[serde(default)]
+    weights: BTreeMap<String, u32>,
+}
+
 const fn one() -> u64 {
     1
 }
@@ -126,6 +137,13 @@ impl RawPio {
         let gap_ns = within("gap_ns", self.gap_ns, 0, 1_000_000_000)?;
         let stream = PioStream { port: Port(port), direction: self.direction, width, count, string, gap_ns };
         Ok((stream, some("modes", self.modes)?))
+    }
+}
+
+impl RawMixed {
+    pub(super) fn check(self) -> Result<Mixed, Wrong> {
+        let count = within("count", self.count, 1, MAX_COUNT)?;
+        Mixed::new(count, &self.weights).map_err(|what| ("weights", what))
     }
 }
 

@@ -27,7 +27,8 @@ pub(super) fn window(pending: &Pending, stages: &StageCounts) -> StageCounts {
 const fn within(target: Target, direction: Direction, stage: Stage) -> bool {
     match (target, direction) {
         (_, Direction::Write) => {
-            !matches!(stage, Stage::VmExit | Stage::VmEntry | Stage::EmulateInsn | Stage::FastMmio)
+            use Stage::{EmulateInsn, FastMmio, ReadOnlyFault, VmEntry, VmExit};
+            !matches!(stage, VmExit | VmEntry | EmulateInsn | FastMmio | ReadOnlyFault)
         }
         (Target::Port(_), Direction::Read) => matches!(stage, Stage::CompleteIo | Stage::PrepareEntry),
         (Target::Mmio(_), Direction::Read) => {

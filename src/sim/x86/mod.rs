@@ -4,6 +4,7 @@
 //! adds a file here and a line in [`run`].
 
 mod exits;
+mod mixed;
 mod noise;
 mod pci;
 mod pio;
@@ -21,7 +22,7 @@ use crate::machine::{Machine, SimTime, X86Extra, X86Prices};
 use crate::workload::ports::PortMode;
 
 use super::SimError;
-use super::result::{JobResult, Metric, RunResult};
+use super::result::{JobResult, KindStat, Metric, RunResult};
 use super::scenario::{Scenario, Workload};
 
 pub use exits::{ExitStat, event, perf_window};
@@ -38,6 +39,8 @@ struct Told {
     notes: Vec<String>,
     /// What configuration accesses took, where the workload makes any.
     config: Option<ConfigStats>,
+    /// Accesses by kind, where the workload has several.
+    kinds: Vec<KindStat>,
 }
 
 /// Runs an x86 scenario in its [`PortMode`] or by its configuration method.
@@ -46,6 +49,7 @@ pub(super) fn run(scenario: &Scenario, progress: &mut dyn FnMut(f64)) -> Result<
         Workload::Pio(stream) => pio::run(scenario, stream, progress)?,
         Workload::Rtc(tick) => rtc::run(scenario, *tick, progress)?,
         Workload::Pci(config) => pci::run(scenario, config, progress)?,
+        Workload::Mixed(spec) => mixed::run(scenario, spec, progress)?,
         Workload::Fio(_) | Workload::Netperf(_) | Workload::Doorbells(_) | Workload::Sequence(_) => {
             return Err(SimError::Misfit { workload: scenario.workload.kind(), kind: scenario.machine.kind.name() });
         }

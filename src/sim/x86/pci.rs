@@ -106,7 +106,7 @@ pub(super) fn run(
     }
     let guest = setup.guest;
     let metric = Metric { unit, value: per_second(counts.total(), guest.now) };
-    Ok((guest, Told { metric, jobs: Vec::new(), notes, config: Some(stats) }))
+    Ok((guest, Told { metric, jobs: Vec::new(), notes, config: Some(stats), kinds: Vec::new() }))
 }
 
 /// Performs a guest's machine accesses as instructions, and counts what they take.

@@ -68,7 +68,7 @@ pub(super) fn run(
         latency_ns: Default::default(),
     };
     let metric = Metric { unit: "port accesses/s", value: job.per_second };
-    Ok((guest, Told { metric, jobs: vec![job], notes: Vec::new(), config: None }))
+    Ok((guest, Told { metric, jobs: vec![job], notes: Vec::new(), config: None, kinds: Vec::new() }))
 }
 
 fn instruction(stream: &PioStream, i: u64) -> Instruction {

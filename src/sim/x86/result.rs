@@ -52,6 +52,7 @@ pub(super) fn collect(scenario: &Scenario, stats: &X86Stats, now: SimTime, told:
         paths,
         jobs: told.jobs,
         exit_stats: stats.exit_stats(),
+        kinds: told.kinds,
         config: told.config,
         user_device_ns: 0.0,
         told_ns: None,
@@ -67,7 +68,7 @@ pub(super) fn collect(scenario: &Scenario, stats: &X86Stats, now: SimTime, told:
 fn around_rows(scenario: &Scenario) -> Vec<AroundRow> {
     let costs: &[X86Extra] = match &scenario.workload {
         Workload::Pci(config) if config.task == PciTask::Scan => &[X86Extra::PciConfig, X86Extra::BootRest],
-        Workload::Pci(_) => &[X86Extra::PciConfig],
+        Workload::Pci(_) | Workload::Mixed(_) => &[X86Extra::PciConfig],
         Workload::Rtc(_) => &[X86Extra::Interrupt],
         _ => &[],
     };

@@ -96,7 +96,7 @@ pub(super) fn run(
             vec![format!("{lost} periods of the RTC passed while the guest handled one before: they are lost ticks")]
         }
     };
-    Ok((guest, Told { metric, jobs: vec![job], notes, config: None }))
+    Ok((guest, Told { metric, jobs: vec![job], notes, config: None, kinds: Vec::new() }))
 }
 
 /// The interrupt handler: why was it called? (which lets the line go), and what time is it?

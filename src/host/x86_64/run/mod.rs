@@ -4,6 +4,7 @@
 //! |---|---|
 //! | OUT or IN stream, doorbells, raw configuration reads | a loop in the guest, in batches that end with an OUT |
 //! | RTC tick | a loop in the guest; virtual time goes on where the guest would HLT (`rtc`) |
+//! | mix of all | accesses written out in blocks, each timed in the guest (`mixed`) |
 //! | PCI scan | the scan's driver on this side, one access at a time performed by the guest (`server`) |
 //!
 //! A batch's time is real time around KVM_RUN and the VMM's handling of exits, less that of an empty batch. An access's time is
@@ -12,6 +13,7 @@
 mod bench;
 mod clock;
 mod doorbells;
+mod mixed;
 mod pci;
 mod pio;
 mod result;
@@ -28,7 +30,8 @@ use crate::workload::pci_config::PciTask;
 use super::{HostError, System};
 use result::Told;
 
-pub use bench::{Bench, DeviceCosts, device_costs};
+pub use bench::{Bench, DeviceCosts, Piece, device_costs};
+pub use clock::thread_time;
 pub use rig::Pace;
 
 /// Data that are not what they must be.
@@ -88,7 +91,7 @@ pub fn run(
             let mut told = Told::streamed(&mut rig, &ring, spec.count, pace, start, progress)?;
             told.eventfd = ring.verdict(&rig, &told.each_units())?;
             told.unit = "doorbells/s";
-            told.mmio = true;
+            told.mmio = told.units();
             if spec.gap_ns > 0 || spec.remove_every > 0 {
                 told.notes.push("gap_ns and remove_every are left out: the guest rings without a pause".to_owned());
             }
@@ -117,7 +120,8 @@ pub fn run(
                     let (mut ran, stats) = pci.scan(&mut rig, pace)?;
                     ran.first += before;
                     let mut told = Told::new(frame_ns, vec![ran], start);
-                    (told.unit, told.config) = ("machine accesses/s", Some(stats));
+                    told.unit = "machine accesses/s";
+                    told.set_config(stats);
                     told.notes.push(
                         "counts are of one scan; a batch is a scan; an access is timed in the guest by its time stamp counter"
                             .to_owned(),
@@ -127,15 +131,29 @@ pub fn run(
                 PciTask::RawReads { register, count } => {
                     let reads = pci.raw_reads(register)?;
                     let mut told = Told::streamed(&mut rig, &reads, count, pace, start, progress)?;
-                    told.config = Some(pci.raw_stats(&reads, told.units(), &told.counts));
+                    told.set_config(pci.raw_stats(&reads, told.units(), &told.counts));
                     (told.unit, told.per_unit) = ("config reads/s", reads.accesses());
                     told
                 }
             }
         }
+        Workload::Mixed(spec) => {
+            let (mut rig, mixed) = mixed::Mixed::new(system, spec, scenario.seed, scenario.vcpus)?;
+            let mut told = Told::streamed(&mut rig, &mixed, spec.count, pace, start, progress)?;
+            let units = told.each_units();
+            told.eventfd = mixed.verdict(&rig, &units)?;
+            told.kinds = mixed.kinds(&units);
+            (told.mmio, told.ram) = mixed.addresses(&units);
+            told.unit = "accesses/s";
+            told.notes.push(
+                "a kind's time is taken in the guest by its time stamp counter; one look at it is in the time per access"
+                    .to_owned(),
+            );
+            told
+        }
         Workload::Fio(_) | Workload::Netperf(_) | Workload::Sequence(_) => {
             let what = format!(
-                "a {} workload does not run on real KVM: pio, rtc, pci and doorbells do",
+                "a {} workload does not run on real KVM: pio, rtc, pci, doorbells and mixed do",
                 scenario.workload.kind()
             );
             return Err(HostError::Unsupported(what));

@@ -1,21 +1,21 @@
 //! PCI configuration on real KVM: a boot's scan, or one register read over and over.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::device::PciHost;
-use crate::host::x86_64::{Asm, DATA, EcamMemory, HostError, Reg, System, Vm};
+use crate::host::x86_64::{Asm, DATA, EcamMemory, HostError, Reg, System, Vm, scan_accesses};
 use crate::io::CoalescedZone;
 use crate::io::pci::{
     Bdf, ByMethod, CONFIG_ADDRESS, CONFIG_SPACE_BYTES, CONVENTIONAL_BYTES, ConfigMethod, EcamWindow, HostBridge,
     MachineAccess, PciBus, Register,
 };
-use crate::kvm_x86::{PortWidth, Target, Width};
+use crate::kvm_x86::{Instruction, PortWidth, Target, Width};
 use crate::sim::ConfigStats;
 use crate::workload::pci_config::{PciConfig, PciMethod};
 use crate::workload::pci_scan::Scan;
 
 use super::clock::Tsc;
-use super::rig::{Batch, Ran, Rig, Stream};
+use super::rig::{Batch, FIRST, Ran, Rig, Stream};
 use super::server::Server;
 use super::vmm::Counts;
 use super::{Pace, wrong};
@@ -74,6 +74,12 @@ impl Pci {
         Ok(RawLoop { accesses, there })
     }
 
+    /// The scan's accesses, to be made without the driver that decides on them.
+    pub fn replay(&self) -> Replay {
+        let bridge = self.ecam.host().bridge().clone();
+        Replay { accesses: scan_accesses(bridge, self.methods) }
+    }
+
     /// Exits and reads of so many raw reads.
     pub fn raw_stats(&self, reads: &RawLoop, count: u64, counts: &Counts) -> ConfigStats {
         let mut stats = exits(counts);
@@ -90,12 +96,9 @@ impl Pci {
     pub fn scan(&self, rig: &mut Rig, pace: Pace) -> Result<(Ran, ConfigStats), HostError> {
         let server = Server::start(rig)?;
         let (start, clock) = (Instant::now(), Tsc::now());
-        let (mut scans, mut first) = (Vec::new(), Duration::default());
+        let mut scans = Vec::new();
         loop {
             scans.push(self.scan_once(rig, &server)?);
-            if scans.len() == 1 {
-                first = start.elapsed();
-            }
             match pace {
                 Pace::Within(time) if start.elapsed() < time => {}
                 _ => break,
@@ -107,6 +110,7 @@ impl Pci {
         let batches = scans.iter().map(batch).collect();
         // Never empty: the loop goes round once at least.
         let scan = scans.swap_remove(0);
+        let first = scan.first.map_or(whole, |at| at - start);
         let stats = ConfigStats { scan_s: scan.scan_cycles as f64 * ns / 1e9, ..scan.stats };
         Ok((Ran { units: scan.accesses, batches, counts: scan.counts, first, whole }, stats))
     }
@@ -145,6 +149,8 @@ impl Pci {
 #[derive(Default)]
 struct Scanned {
     accesses: u64,
+    /// When as many accesses were made as a stream's first batch has.
+    first: Option<Instant>,
     cycles: u64,
     /// Of these, of the scan itself, before the drivers.
     scan_cycles: u64,
@@ -182,6 +188,9 @@ impl Performer<'_> {
             Ok(performed) => {
                 scanned.cycles += performed.cycles;
                 scanned.accesses += 1;
+                if scanned.accesses == FIRST {
+                    scanned.first = Some(Instant::now());
+                }
                 let exits = scanned.counts.total - before;
                 self.count(access, exits);
                 performed.value
@@ -201,6 +210,28 @@ impl Performer<'_> {
             MachineAccess::MemoryLoad { .. } => self.scanned.stats.memory_reads += u64::from(exits == 0),
             MachineAccess::Out { .. } | MachineAccess::Store { .. } => {}
         }
+    }
+}
+
+/// A scan's accesses written out, over and over.
+pub(super) struct Replay {
+    accesses: Vec<Instruction>,
+}
+
+impl Replay {
+    /// Accesses of one scan.
+    pub fn scan(&self) -> u64 {
+        self.accesses.len() as u64
+    }
+}
+
+impl Stream for Replay {
+    fn code(&self, _: u32, from: u64, units: u64) -> Asm {
+        let mut asm = Asm::new();
+        for place in from..from + units {
+            asm.perform(&self.accesses[crate::addr::index(place % self.scan())], 0);
+        }
+        asm
     }
 }
 

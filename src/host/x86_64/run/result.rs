@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use crate::host::x86_64::HostError;
 use crate::machine::Kind;
 use crate::sim::{
-    ConfigStats, ExitCount, JobResult, Latency, Measured, Metric, Notify, Outcomes, RunResult, Scenario, Workload,
-    event,
+    ConfigStats, ExitCount, JobResult, KindStat, Latency, Measured, Metric, Notify, Outcomes, RunResult, Scenario,
+    Workload, event,
 };
 
 use super::rig::{Pace, Ran, Rig, Stream};
@@ -28,8 +28,12 @@ pub(super) struct Told {
     pub bytes: u64,
     /// What eventfds counted.
     pub eventfd: u64,
-    pub mmio: bool,
-    pub config: Option<ConfigStats>,
+    /// Accesses to addresses.
+    pub mmio: u64,
+    /// Of these, loads from memory.
+    pub ram: u64,
+    pub kinds: Vec<KindStat>,
+    config: Option<ConfigStats>,
     pub notes: Vec<String>,
 }
 
@@ -48,7 +52,9 @@ impl Told {
             per_unit: 1,
             bytes: 0,
             eventfd: 0,
-            mmio: false,
+            mmio: 0,
+            ram: 0,
+            kinds: Vec::new(),
             config: None,
             notes: Vec::new(),
         }
@@ -85,6 +91,12 @@ impl Told {
     /// Takes exits out that no access of the workload made.
     pub fn leave_out(&mut self, port: u16) {
         self.counts.leave_out(port);
+    }
+
+    /// Takes over what configuration accesses took.
+    pub fn set_config(&mut self, config: ConfigStats) {
+        (self.mmio, self.ram) = (config.mmio_exits + config.memory_reads, config.memory_reads);
+        self.config = Some(config);
     }
 
     fn measured(&self) -> Measured {
@@ -140,14 +152,12 @@ impl Told {
         }
         let accesses = self.units() * self.per_unit;
         let doorbells = matches!(scenario.workload, Workload::Doorbells(_));
-        let mmio =
-            if self.mmio { accesses } else { self.config.map_or(0, |config| config.mmio_exits + config.memory_reads) };
         let outcomes = Outcomes {
             eventfd: self.eventfd,
             coalesced: self.counts.drained,
             exits: self.counts.total,
             ring_full: self.counts.ring_full,
-            ram: self.config.map_or(0, |config| config.memory_reads),
+            ram: self.ram,
             ..Outcomes::default()
         };
         RunResult {
@@ -170,7 +180,7 @@ impl Told {
             virtual_s: 0.0,
             metric: Some(Metric { unit: self.unit, value: jobs.iter().map(|job| job.per_second).sum() }),
             accesses,
-            mmio_accesses: mmio,
+            mmio_accesses: self.mmio,
             hits: 0,
             hit_rate: None,
             misses: Vec::new(),
@@ -183,6 +193,7 @@ impl Told {
             paths: Vec::new(),
             jobs,
             exit_stats: Vec::new(),
+            kinds: self.kinds,
             config: self.config,
             user_device_ns: 0.0,
             told_ns: None,

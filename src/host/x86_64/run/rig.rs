@@ -9,6 +9,7 @@ use crate::host::x86_64::{Asm, CODE, Deadline, EXIT_PORT, HostError, HostEventfd
 use crate::io::{CoalescedZone, Ioeventfd};
 use crate::kvm_x86::PortWidth;
 
+use super::clock::Clock;
 use super::vmm::{Counts, Vmm};
 
 /// Most vCPUs of a run: each has a program of its own in the guest's memory.
@@ -20,7 +21,7 @@ pub(super) const LIMIT: Duration = Duration::from_secs(30);
 /// Time of a batch, long beside a clock's step, short enough that noise hits some batches and not all.
 const BATCH_NS: f64 = 1e7;
 /// Accesses of the first batch, which is there to be early.
-const FIRST: u64 = 64;
+pub(super) const FIRST: u64 = 64;
 /// How long a stream that takes next to no time goes round again.
 const ROUNDS: Duration = Duration::from_millis(200);
 /// Empty batches for the time of one.
@@ -93,6 +94,8 @@ pub(super) struct Rig {
     pub eventfds: Vec<HostEventfd>,
     /// How often a thread of the VMM looks into the ring.
     pub poll: Option<Duration>,
+    /// What batches are timed by.
+    pub clock: Clock,
 }
 
 /// Where a vCPU's program is.
@@ -109,7 +112,7 @@ impl Rig {
         }
         let vm = Vm::new(system)?;
         let vcpus = (0..vcpus).map(|id| vm.vcpu(system, id, program(id))).collect::<Result<_, _>>()?;
-        Ok(Self { vm, vcpus, vmm: Vmm::default(), eventfds: Vec::new(), poll: None })
+        Ok(Self { vm, vcpus, vmm: Vmm::default(), eventfds: Vec::new(), poll: None, clock: Clock::Real })
     }
 
     /// Lets writes there wait in the ring.
@@ -135,7 +138,8 @@ impl Rig {
         let empty = ended(Asm::new());
         let mut times = Vec::with_capacity(FRAMES);
         for _ in 0..FRAMES {
-            let time = timed((&self.vm, &self.vmm), (0, &mut self.vcpus[0]), &empty, &mut Counts::default())?;
+            let (vmm, vcpu) = ((&self.vm, &self.vmm, self.clock), (0, &mut self.vcpus[0]));
+            let time = timed(vmm, vcpu, &empty, &mut Counts::default())?;
             times.push(time.as_nanos() as f64);
         }
         Ok(median(&mut times))
@@ -149,7 +153,7 @@ impl Rig {
         frame_ns: f64,
         counts: &mut Counts,
     ) -> Result<Batch, HostError> {
-        let work = Work { vm: &self.vm, vmm: &self.vmm, stream, frame_ns };
+        let work = Work { vm: &self.vm, vmm: &self.vmm, clock: self.clock, stream, frame_ns };
         work.batch((0, &mut self.vcpus[0]), units, counts)
     }
 
@@ -163,7 +167,7 @@ impl Rig {
         frame_ns: f64,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Ran>, HostError> {
-        let work = Work { vm: &self.vm, vmm: &self.vmm, stream, frame_ns };
+        let work = Work { vm: &self.vm, vmm: &self.vmm, clock: self.clock, stream, frame_ns };
         let (stop, polled, poll) = (AtomicBool::new(false), AtomicU64::new(0), self.poll);
         let (first, others) = self.vcpus.split_at_mut(1);
         let mut ran = std::thread::scope(|scope| {
@@ -208,13 +212,14 @@ fn ended(mut asm: Asm) -> Asm {
 struct Work<'a> {
     vm: &'a Vm,
     vmm: &'a Vmm,
+    clock: Clock,
     stream: &'a dyn Stream,
     frame_ns: f64,
 }
 
 /// Loads a program and lets the vCPU run it to its end.
 fn timed(
-    (vm, vmm): (&Vm, &Vmm),
+    (vm, vmm, clock): (&Vm, &Vmm, Clock),
     (id, vcpu): (u32, &mut Vcpu),
     asm: &Asm,
     counts: &mut Counts,
@@ -226,9 +231,7 @@ fn timed(
     vm.load(program(id), asm.code())?;
     vcpu.enter_at(program(id))?;
     let deadline = Deadline::after(LIMIT)?;
-    let start = Instant::now();
-    vmm.drive(vcpu, counts, &deadline)?;
-    Ok(start.elapsed())
+    clock.time(|| vmm.drive(vcpu, counts, &deadline))
 }
 
 impl Work<'_> {
@@ -236,7 +239,7 @@ impl Work<'_> {
     fn batch(&self, (id, vcpu): (u32, &mut Vcpu), units: Range<u64>, counts: &mut Counts) -> Result<Batch, HostError> {
         let (from, units) = (units.start, units.end - units.start);
         let asm = ended(self.stream.code(id, from, units));
-        let time = timed((self.vm, self.vmm), (id, vcpu), &asm, counts)?;
+        let time = timed((self.vm, self.vmm, self.clock), (id, vcpu), &asm, counts)?;
         self.stream.check(self.vm, id, from, units)?;
         let frames = self.frame_ns * (1 + units * self.stream.exits_beside()) as f64;
         Ok(Batch { units, ns: (time.as_nanos() as f64 - frames).max(0.0) })
