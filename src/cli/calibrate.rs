@@ -83,7 +83,37 @@ mod here {
     }
 }
 
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+#[cfg(all(target_os = "linux", target_arch = "powerpc64", target_endian = "little"))]
+mod here {
+    use super::super::progress::Progress;
+    use super::super::{CliError, Done, output};
+    use super::Args;
+    use crate::host::ppc64::System;
+    use crate::proof::store_fit::fit_stores;
+    use crate::report::Report as _;
+
+    /// The model's name where its file does not give one.
+    const NAME: &str = "this-host";
+
+    pub(super) fn measure(args: &Args) -> Result<Done, CliError> {
+        let system = System::open().map_err(CliError::failed)?;
+        let stem = args.output.as_ref().and_then(|path| path.file_stem()?.to_str());
+        let mut progress = Progress::new("this host");
+        let model = fit_stores(&system, stem.unwrap_or(NAME), &mut |share| progress.at(share));
+        let model = model.map_err(CliError::failed)?;
+        drop(progress);
+        if let Some(path) = &args.output {
+            output::write_file(path, &model.text)?;
+        }
+        output::print(&model.render(args.format).map_err(CliError::failed)?)?;
+        Ok(Done::Well)
+    }
+}
+
+#[cfg(not(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", all(target_arch = "powerpc64", target_endian = "little"))
+)))]
 mod here {
     use super::super::{CliError, Done};
     use crate::host::NO_HOST_SIDE;

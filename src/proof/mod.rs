@@ -23,7 +23,8 @@ mod published_x86;
 mod ratios;
 mod reproduce;
 mod rng;
-pub mod ticks;
+#[cfg(all(target_os = "linux", target_arch = "powerpc64", target_endian = "little"))]
+pub mod store_fit;
 
 pub use benchmark::Benchmark;
 pub use calibrate::{Calibration, FitError, FittedCost, calibrate};

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::host::ppc64::{PpcProbe, StoreCost};
+use crate::proof::store_fit::StoreModel;
 
 use super::Report;
 use super::csv::Row;
@@ -130,5 +131,64 @@ impl Report for StoreReport {
             )
         };
         self.rows.iter().map(row).collect()
+    }
+}
+
+/// An error within this many percent of miss less hit is what is aimed at.
+const AIM_PERCENT: f64 = 10.0;
+
+impl Report for StoreModel {
+    fn table(&self) -> String {
+        let mut text = format!("stores on this machine's real KVM, kernel {}; ", self.kernel);
+        text += &format!(
+            "time base {:.0} MHz, 1 tick is {:.3} ns\n\n",
+            self.timebase as f64 / 1e6,
+            1e9 / self.timebase as f64
+        );
+        let mut table = figures(&["the fit rests on: ticks a store", "hit", "miss", "miss less hit"]);
+        for way in &self.fitted {
+            let [hit, miss, less] = [way.hit, way.miss, way.miss - way.hit].map(|ticks| format!("{ticks:.2}"));
+            table.add_row([way.way.name().to_owned(), hit, miss, less]);
+        }
+        text += &format!("{table}\n\n");
+        let mut table = figures(&["cost that was set", "template's ns", "fitted ns"]);
+        for cost in &self.costs {
+            table.add_row([
+                format!("{}.{}", cost.table, cost.name),
+                format!("{:.1}", cost.was_ns),
+                format!("{:.1}", cost.ns),
+            ]);
+        }
+        text += &format!("{table}\n\n");
+        let header =
+            ["held out: the fit has not seen it", "simulated hits", "predicted ticks", "measured ticks", "error", ""];
+        let mut table = figures(&header);
+        for mix in &self.held_out {
+            table.add_row([
+                format!("{}, {}", mix.way.name(), mix.name),
+                super::percent(mix.hit_rate),
+                format!("{:.2}", mix.predicted),
+                format!("{:.2}", mix.measured.ticks),
+                format!("{:+.1} %", mix.error_percent),
+                if mix.error_percent.abs() <= AIM_PERCENT { "within 10 %" } else { "NOT within 10 %" }.to_owned(),
+            ]);
+        }
+        text + &format!("{table}\nerrors in percent of miss less hit\n")
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for way in &self.fitted {
+            rows.push(Row::new(way.way.name(), "ticks of a hit", way.hit, "ticks", "measured"));
+            rows.push(Row::new(way.way.name(), "ticks of a miss", way.miss, "ticks", "measured"));
+        }
+        rows.extend(self.costs.iter().map(|cost| Row::new(&cost.name, "cost", cost.ns, "ns", "fitted")));
+        for mix in &self.held_out {
+            let subject = format!("{}, {}", mix.way.name(), mix.name);
+            rows.push(Row::new(&subject, "ticks a store", mix.predicted, "ticks", "predicted"));
+            rows.push(Row::new(&subject, "ticks a store", mix.measured.ticks, "ticks", "measured"));
+            rows.push(Row::new(&subject, "error of miss less hit", mix.error_percent, "%", ""));
+        }
+        rows
     }
 }

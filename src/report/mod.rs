@@ -17,7 +17,6 @@ mod run;
 mod sequence;
 mod steps;
 mod table;
-mod ticks;
 mod what_if;
 
 use std::fmt;

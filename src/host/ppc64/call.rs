@@ -16,9 +16,13 @@ pub(super) fn plain(fd: &impl AsRawFd, number: u64, argument: u64) -> io::Result
 
 /// An ioctl that makes a descriptor.
 pub(super) fn descriptor(fd: &impl AsRawFd, number: u64, argument: u64) -> io::Result<OwnedFd> {
-    let made = plain(fd, number, argument)?;
-    // SAFETY: the kernel has just made it, and nobody else knows it.
-    Ok(unsafe { OwnedFd::from_raw_fd(made.cast_signed()) })
+    Ok(made(plain(fd, number, argument)?))
+}
+
+/// The descriptor that an ioctl has just made: what it returned.
+pub(super) fn made(descriptor: u32) -> OwnedFd {
+    // SAFETY: the caller has it from the kernel, and nobody else knows it. It came from an int that was not negative.
+    unsafe { OwnedFd::from_raw_fd(descriptor as c_int) }
 }
 
 /// An ioctl that reads or writes a structure.

@@ -165,7 +165,7 @@ impl HashGuest {
                     for (n, value) in (1..).zip(&mut values) {
                         *value = get(Field::Out, n)?;
                     }
-                    Answer::Hcall { code: get(Field::Out, 0)?.cast_signed(), values }
+                    Answer::Hcall { code: get(Field::Out, 0)? as i64, values }
                 }
                 GuestOp::Slbmte { .. } | GuestOp::Slbie { .. } | GuestOp::Mtamr { .. } => Answer::Done,
             })

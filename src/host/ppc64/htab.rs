@@ -22,8 +22,7 @@ fn open(vm: &OwnedFd, flags: u32) -> io::Result<File> {
     let mut request = uapi::kvm_get_htab_fd { flags: flags.into(), start_index: 0, reserved: [0; 2] };
     // SAFETY: the number's structure, without addresses.
     let fd = unsafe { call::with(vm, ioctl::KVM_PPC_GET_HTAB_FD, &mut request) }?;
-    // SAFETY: the kernel has just made it, and nobody else knows it.
-    Ok(File::from(unsafe { <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd.cast_signed()) }))
+    Ok(File::from(call::made(fd)))
 }
 
 /// The whole table: entries that the guest has for valid, by ascending index.

@@ -23,14 +23,7 @@ mod run_call;
 mod stores;
 mod system;
 mod tracer;
-#[expect(
-    nonstandard_style,
-    dead_code,
-    clippy::all,
-    clippy::pedantic,
-    clippy::nursery,
-    reason = "the kernel's names and structures, as bindgen writes them"
-)]
+#[expect(nonstandard_style, dead_code, reason = "the kernel's names and structures, as bindgen writes them")]
 mod uapi;
 mod vcpu;
 mod vm;

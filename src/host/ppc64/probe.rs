@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::host::HostError;
 use crate::host::probe::{Ability, Capability};
+use crate::workload::steps::{GuestOp, Step, StepExecutor as _};
 
 use super::guest::{HashGuest, Tracing};
 use super::system::System;
@@ -91,7 +92,11 @@ pub fn probe(system: &System) -> Result<PpcProbe, HostError> {
         Some(vm) => call::plain(vm, ioctl::KVM_CHECK_EXTENSION, number.into()).unwrap_or(0),
         None => system.extension(number),
     };
-    let (hash_guest, tracing) = match HashGuest::new(system, ORDER, Tracing::On) {
+    let ran = HashGuest::new(system, ORDER, Tracing::On).and_then(|mut guest| {
+        guest.perform(&[Step::Guest(GuestOp::Mtamr { value: 0 })])?;
+        Ok(guest)
+    });
+    let (hash_guest, tracing) = match ran {
         Ok(guest) => (Ok(()), guest.note().map_or(Ok(()), |note| Err(note.to_owned()))),
         Err(error) => (Err(error.to_string()), Err("no hash guest".to_owned())),
     };

@@ -11,6 +11,8 @@ use super::program;
 pub(super) const QUEUE: u64 = 0x20_0000;
 /// Bytes of a record.
 pub(super) const BYTES: u64 = 256;
+/// The same, as an instruction has it.
+pub(super) const STEP: i16 = 256;
 /// Records of the queue, the end not counted: 1 MiB of the runtime's 16.
 pub(super) const CAPACITY: usize = 4095;
 
@@ -118,7 +120,7 @@ impl Queue<'_> {
     /// Writes record `index`.
     pub fn write(&self, index: usize, order: &Order) -> Result<(), OutOfRange> {
         let (handler, word, operands) = order.words();
-        let mut record = [0; BYTES as usize];
+        let mut record = [0; crate::addr::index(BYTES)];
         let mut put = |field: Field, n: usize, value: u64| {
             let at = (field as usize + n) * 8;
             record[at..at + 8].copy_from_slice(&value.to_le_bytes());

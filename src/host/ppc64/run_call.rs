@@ -25,6 +25,9 @@ const _: () = assert!(V_AT % 16 == 0 && FRAME % 16 == 0);
 
 /// `ioctl`'s system call number on powerpc.
 const NR_IOCTL: i16 = 54;
+#[expect(clippy::cast_possible_truncation, reason = "the upper half of 32 bits")]
+const KVM_RUN_HIGH: i16 = (KVM_RUN >> 16) as i16;
+const KVM_RUN_LOW: u16 = (KVM_RUN & 0xffff) as u16;
 /// Words: frame, 18 saves, 12 of two words, 5 of the call, as many restores, 4 to return.
 const WORDS: usize = 1 + 2 * (18 + 12 * 2) + 5 + 4;
 
@@ -55,8 +58,8 @@ const CODE: [u32; WORDS] = {
         if restore == 0 {
             put!(li(0, NR_IOCTL));
             // r3 has the descriptor; r4 the number, r5 the argument.
-            put!(lis(4, (KVM_RUN >> 16) as i16));
-            put!(ori(4, 4, (KVM_RUN & 0xffff) as u16));
+            put!(lis(4, KVM_RUN_HIGH));
+            put!(ori(4, 4, KVM_RUN_LOW));
             put!(li(5, 0));
             put!(sc(0));
         }

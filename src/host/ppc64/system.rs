@@ -42,7 +42,7 @@ impl System {
         let version = call::plain(&file, ioctl::KVM_GET_API_VERSION, 0);
         let found = version.map_err(|source| HostError::Unusable { path: path.to_owned(), source })?;
         if found != uapi::KVM_API_VERSION {
-            return Err(HostError::ApiVersion { found: found.cast_signed() });
+            return Err(HostError::ApiVersion { found: found as i32 });
         }
         Ok(Self { file })
     }
