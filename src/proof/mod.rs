@@ -25,7 +25,6 @@ mod reproduce;
 mod rng;
 #[cfg(all(target_os = "linux", target_arch = "powerpc64", target_endian = "little"))]
 pub mod store_fit;
-pub mod ticks;
 
 pub use benchmark::Benchmark;
 pub use calibrate::{Calibration, FitError, FittedCost, calibrate};

@@ -18,7 +18,6 @@ mod run;
 mod sequence;
 mod steps;
 mod table;
-mod ticks;
 mod what_if;
 
 use std::fmt;

@@ -11,6 +11,7 @@
 //! | accesses that are not aligned | hardware may split them or take an alignment interrupt |
 //! | RAM pages of 16 MiB | the host's pages are smaller, and KVM_RUN fails with EFAULT where a memslot came later |
 //! | two SLB entries for an address | a multi-hit machine check |
+//! | MMIO right after another AMR | before POWER9 the early handler checks by the AMR as it was at the last exit to the host |
 //! | another AMR or VSID without slbie and slbmte | required of a guest for the VSID; for the AMR, QEMU's TLB wants it |
 //! | bolted entries outside their groups | a resize may find two for one place and stops the host (`BUG_ON`) |
 //! | KVM_PPC_ALLOCATE_HTAB of an order out of range | the kernel has freed the old table by then |
@@ -61,6 +62,8 @@ pub enum DrawError {
 /// Protections that are not reserved, and how often.
 const PROTECTIONS: [u64; 10] =
     [PP_RWXX, PP_RWXX, PP_RWRW, PP_RWRW, PP_RWRW, PP_RWRW, PP_RWRX, PP_RWRX, PP_RXRX, PP_RXXX];
+/// A hypercall that PAPR does not have: it goes to user space.
+const NO_HCALL: u64 = 0x3f0;
 /// Storage keys that streams use beside 0, and how often.
 const KEYS: [u64; 5] = [1, 2, 17, 31, 31];
 /// Offsets in a page that are accessed often, so that ioeventfds are met.
@@ -205,6 +208,8 @@ impl Draw {
                     value = (1 + self.rng.below(3)) << (62 - 2 * key);
                 }
                 self.guest(GuestOp::Mtamr { value })?;
+                // To the host and back, which tells POWER8's fault handler of it.
+                self.hcall(NO_HCALL, &[])?;
                 // A translation that was kept with the old AMR goes with its segment.
                 if self.loaded[segment].is_none() {
                     self.load_segment(segment)?;
@@ -428,7 +433,6 @@ impl Draw {
 
     /// What is refused: reserved B, no page size, an index beyond the table, no such hypercall.
     fn malformed(&mut self) -> Result<(), StepError> {
-        const NO_HCALL: u64 = 0x3f0;
         let page = self.some_page();
         let (key, Some(entry)) = (self.key(page), self.entry(page)) else { return Ok(()) };
         let first = group(&key, self.order, false).0;
