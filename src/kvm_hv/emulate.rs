@@ -2,7 +2,7 @@
 //! has those of other registers.
 
 use crate::addr::{DirectionRule, GuestPhysAddr, IssstoreOnFailure};
-use crate::book3s::insn::{Direction, Insn, store_bytes};
+use crate::book3s::insn::{Direction, Facility, Insn, store_bytes};
 use crate::book3s::msr::{DSISR_BADACCESS, DSISR_ISSTORE};
 use crate::io::{BusRead, BusWrite};
 
@@ -10,6 +10,7 @@ use super::access::Fetch;
 use super::early::Fault;
 use super::full::FullStep;
 use super::outcome::{CacheUse, Handler, MmioExit, RetryReason};
+use super::pieces::Progress;
 use super::stage::{Stage, StageSet};
 use super::vcpu::{Pending, Vcpu};
 use super::vm::Vm;
@@ -27,18 +28,19 @@ impl Vcpu {
     ) -> FullStep {
         let is_store = fault.direction() == Direction::Store;
         let endian = self.endian();
-        let words = insn.words(vm.behaviour().prefixed);
         let mut io = self.io.begin();
         if is_store {
             stages.add(Stage::FastBus);
             if let Some(fd) = io.fast_mmio_write(gpa.0) {
                 // Nothing is decoded: an update form's RA stays as it is. That the instruction is prefixed SRR1 says.
                 stages.add(Stage::EventfdSignal);
-                self.pc = self.pc.wrapping_add(words.map_or(4, |(_, bytes)| bytes));
+                self.pc = self.pc.wrapping_add(insn.words(vm.behaviour().prefixed).map_or(4, |(_, bytes)| bytes));
                 return FullStep::Done { handler: Handler::FastMmio(fd), gpa, cache };
             }
         }
-        let Some((words, insn_bytes)) = words else { return FullStep::Retry(RetryReason::FetchFailed) };
+        let Some((words, insn_bytes)) = insn.words(vm.behaviour().prefixed) else {
+            return FullStep::Retry(RetryReason::FetchFailed);
+        };
         stages.add(Stage::Decode);
         let decoded = self.decoded.update(words);
         let counts_as_store = match (vm.behaviour().direction_rule, &decoded.insn) {
@@ -56,11 +58,24 @@ impl Vcpu {
             }
             Some(Insn::Facility(access)) if access.is_valid_form() => {
                 let access = *access;
-                let (step, went) = self.emulate_pieces(&access, fault.ea, gpa, insn_bytes, cache);
+                let (done, went) = self.emulate_pieces(&access, fault.ea, gpa, insn_bytes);
                 stages.merge(went);
-                return step;
+                // Built here, not there: as long as every step is built in sight, the caller's match on it costs nothing.
+                return match done {
+                    Progress::Through(handler) => {
+                        let gpa = GuestPhysAddr(gpa.0 & !access.ignored_address_bits());
+                        FullStep::Done { handler, gpa, cache }
+                    }
+                    Progress::Exit(exit) => FullStep::Exit { exit, cache },
+                    Progress::Unavailable(facility) => FullStep::Unavailable { facility, cache },
+                };
             }
-            _ => return self.fail(vm, is_store, cache),
+            _ => {
+                return match self.fail(vm, is_store) {
+                    Err(facility) => FullStep::Unavailable { facility, cache },
+                    Ok(dsisr) => FullStep::Failed { dsisr, cache },
+                };
+            }
         };
 
         // A valid integer access: form the value, ask the bus, exit if nobody takes it.
@@ -106,17 +121,17 @@ impl Vcpu {
         }
     }
 
-    /// EMULATE_FAIL: the guest gets a data storage interrupt, the PC stays; unless the instruction's facility is
-    /// unavailable, which the kernel finds first.
+    /// EMULATE_FAIL: the guest gets a data storage interrupt with this DSISR, the PC stays; unless the instruction's
+    /// facility is unavailable, which the kernel finds first.
     #[cold]
-    fn fail(&mut self, vm: &Vm, is_store: bool, cache: CacheUse) -> FullStep {
+    fn fail(&mut self, vm: &Vm, is_store: bool) -> Result<u32, Facility> {
         let insn = self.decoded.insn;
         let facility = match insn {
             Some(Insn::Refused(refused)) => refused.why.facility(),
             _ => None,
         };
         if let Some(facility) = facility.filter(|facility| self.msr & facility.msr_bit() == 0) {
-            return FullStep::Unavailable { facility, cache };
+            return Err(facility);
         }
         let store = match vm.behaviour().issstore_on_failure {
             IssstoreOnFailure::Stale => self.mmio_is_write,
@@ -128,6 +143,6 @@ impl Vcpu {
                 self.mmio_is_write
             }
         };
-        FullStep::Failed { dsisr: DSISR_BADACCESS | if store { DSISR_ISSTORE } else { 0 }, cache }
+        Ok(DSISR_BADACCESS | if store { DSISR_ISSTORE } else { 0 })
     }
 }

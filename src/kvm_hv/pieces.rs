@@ -2,11 +2,10 @@
 //! (`kvmppc_handle_vsx_store`, `kvmppc_handle_vmx_load` and their like; `kvm_arch_vcpu_ioctl_run`).
 
 use crate::addr::{EffectiveAddr, GuestPhysAddr};
-use crate::book3s::insn::{Direction, Endian, FacilityAccess, load_value};
+use crate::book3s::insn::{Direction, Endian, Facility, FacilityAccess, load_value};
 use crate::io::{BusRead, BusWrite};
 
-use super::full::FullStep;
-use super::outcome::{CacheUse, Handler, MmioExit};
+use super::outcome::{Handler, MmioExit};
 use super::stage::{Stage, StageSet};
 use super::vcpu::{Pending, Vcpu};
 
@@ -36,10 +35,13 @@ pub enum Completion {
 }
 
 /// How far pieces went.
-enum Progress {
+pub(super) enum Progress {
     /// All done; who took the last one.
     Through(Handler),
+    /// One of them needs user space.
     Exit(MmioExit),
+    /// None was tried: MSR makes the facility unavailable.
+    Unavailable(Facility),
 }
 
 impl Vcpu {
@@ -52,11 +54,10 @@ impl Vcpu {
         ea: EffectiveAddr,
         gpa: GuestPhysAddr,
         insn_bytes: u64,
-        cache: CacheUse,
-    ) -> (FullStep, StageSet) {
+    ) -> (Progress, StageSet) {
         let mut stages = StageSet::EMPTY;
         if self.msr & access.facility.msr_bit() == 0 {
-            return (FullStep::Unavailable { facility: access.facility, cache }, stages);
+            return (Progress::Unavailable(access.facility), stages);
         }
         let ignored = access.ignored_address_bits();
         let gpa = GuestPhysAddr(gpa.0 & !ignored);
@@ -67,10 +68,7 @@ impl Vcpu {
             self.gpr[usize::from(access.ra & 31)] = ea.0;
         }
         self.pc = self.pc.wrapping_add(insn_bytes);
-        match progress {
-            Progress::Through(handler) => (FullStep::Done { handler, gpa, cache }, stages),
-            Progress::Exit(exit) => (FullStep::Exit { exit, cache }, stages),
-        }
+        (progress, stages)
     }
 
     /// User space has done the last exit: gives a load the bytes it answered, in address order (those past the exit's
@@ -95,8 +93,8 @@ impl Vcpu {
                     return Completion::Done;
                 }
                 match self.go_on(pieces, &mut StageSet::default()) {
-                    Progress::Through(_) => Completion::Done,
                     Progress::Exit(exit) => Completion::Exit(exit),
+                    Progress::Through(_) | Progress::Unavailable(_) => Completion::Done,
                 }
             }
         }

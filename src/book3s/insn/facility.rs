@@ -7,7 +7,9 @@ use crate::book3s::float::{double, single};
 use crate::book3s::msr::{MSR_FP, MSR_VEC, MSR_VSX};
 
 /// A part of the processor that MSR can make unavailable.
+// As wide as the DSISR that stands in its place in other interrupts: an outcome is then built of whole words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
 pub enum Facility {
     /// MSR\[FP\].
     FloatingPoint,
