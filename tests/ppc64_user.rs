@@ -36,14 +36,23 @@ struct Draw {
     ea: u64,
 }
 
+/// Exponents of both singles that a doubleword can hold.
+const SINGLE_EXPONENTS: u64 = 0xff << 23 | 0xff << 55;
+/// The lowest bit of each.
+const SINGLE_EXPONENT: u64 = 1 << 23 | 1 << 55;
+
 /// Any bits, or a double or a pair of singles with an exponent where conversion changes its way.
 fn bits(rng: &mut Xoshiro256PlusPlus) -> u64 {
     let any: u64 = rng.random();
+    let with_double_exponent = |exponent: u64| any & !(0x7ff << 52) | exponent << 52;
     match rng.random_range(0..6) {
-        0 => any & !(0x7ff << 52) | rng.random_range(870..900) << 52,
-        1 => any & !(0x7ff << 52) | [0, 1, 0x7fe, 0x7ff, 1150, 1151][rng.random_range(0..6)] << 52,
-        2 => any & !(0xff << 23 | 0xff << 55) | [0, 1, 0xfe, 0xff][rng.random_range(0..4)] * (1 << 23 | 1 << 55),
-        3 => any & !(0xff << 23 | 0xff << 55) & ((1 << rng.random_range(1..24)) - 1) * (1 | 1 << 32),
+        0 => with_double_exponent(rng.random_range(870..900)),
+        1 => with_double_exponent([0, 1, 0x7fe, 0x7ff, 1150, 1151][rng.random_range(0..6)]),
+        2 => any & !SINGLE_EXPONENTS | (SINGLE_EXPONENT * [0, 1, 0xfe, 0xff][rng.random_range(0..4)]),
+        3 => {
+            let denormalized = (1 << rng.random_range(1..24)) - 1;
+            any & (denormalized << 32 | denormalized | SINGLE_EXPONENT << 8)
+        }
         _ => any,
     }
 }
@@ -60,7 +69,7 @@ fn blank(rng: &mut Xoshiro256PlusPlus) -> Record {
 }
 
 fn gpr(rng: &mut Xoshiro256PlusPlus, from: u8) -> u8 {
-    rng.random_range(from..GPRS as u8)
+    rng.random_range(from..31)
 }
 
 /// A register for RT of an instruction, as the encoders take it: `probe` has register 32, if it has any such.

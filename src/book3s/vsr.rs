@@ -38,8 +38,8 @@ impl Vsr {
         u64::MAX >> (64 - 8 * bytes)
     }
 
-    const fn shift(index: usize, bytes: usize) -> u32 {
-        (128 - 8 * bytes as u32 * (index as u32 % (16 / bytes as u32) + 1)) & 127
+    const fn shift(index: usize, bytes: usize) -> usize {
+        8 * (16 - bytes * (index % (16 / bytes) + 1))
     }
 }
 

@@ -66,7 +66,10 @@ impl Vcpu {
                         let gpa = GuestPhysAddr(gpa.0 & !access.ignored_address_bits());
                         FullStep::Done { handler, gpa, cache }
                     }
-                    Progress::Exit(exit) => FullStep::Exit { exit, cache },
+                    // Field by field: copied whole, its padding would become part of what every other step carries.
+                    Progress::Exit(MmioExit { gpa, direction, len, data, ring_full }) => {
+                        FullStep::Exit { exit: MmioExit { gpa, direction, len, data, ring_full }, cache }
+                    }
                     Progress::Unavailable(facility) => FullStep::Unavailable { facility, cache },
                 };
             }

@@ -129,7 +129,7 @@ const fn with_operands(blank: Access, word: u32) -> Access {
 }
 
 const fn facility_with_operands(blank: FacilityAccess, word: u32) -> FacilityAccess {
-    let base = if blank.vsr == HIGH_BIT_IN_WORD { (word as u8 & 1) * 32 } else { blank.vsr };
+    let base = if blank.vsr == HIGH_BIT_IN_WORD { (word & 1) as u8 * 32 } else { blank.vsr };
     let (vsr, ra) = (base + register(word, 21), register(word, 16));
     FacilityAccess { vsr, ra, offset: offset(blank.offset, word), ..blank }
 }

@@ -19,7 +19,7 @@ impl Decoded {
     /// so the two are told apart.
     #[must_use]
     pub fn new(words: u64) -> Self {
-        let [prefix, word] = [(words >> 32) as u32, words as u32];
+        let [prefix, word] = [(words >> 32) as u32, (words & 0xffff_ffff) as u32];
         if prefix == 0 {
             return Self { words, insn: decode(word), store_by_bit: is_store_by_bit(word) };
         }
