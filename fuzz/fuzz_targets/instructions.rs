@@ -87,7 +87,8 @@ fn perform(vm: &Vm, vcpu: &mut Vcpu, step: &Step) {
     }
     if let Some(insn) = insn {
         assert!(step.suffix.is_some() || !is_prefix(step.word));
-        insn.effective_address(PC, &vcpu.gpr, Mode::ThirtyTwo);
+        let ea = insn.effective_address(PC, &vcpu.gpr, Mode::ThirtyTwo);
+        assert!(ea.is_none_or(|ea| ea <= u64::from(u32::MAX)), "{insn:?}");
     }
     let direction = if step.store { Direction::Store } else { Direction::Load };
     let ea = EffectiveAddr(EA + u64::from(step.at));
