@@ -1,4 +1,4 @@
-//! Decoder and value helpers: a common store in its three forms, a refused access, a word that is none; the direction
+//! Decoder and value helpers: a common store in its three forms, a vector store, a word that is none; the direction
 //! bit; a mix of 64 words; the bytes of a store.
 //!
 //! `cargo bench --bench decode`
@@ -16,7 +16,7 @@ const WORDS: [(&str, u32); 5] = [
     ("stw", 0x9064_0010),
     ("stwx", 0x7c64_292e),
     ("std", 0xf864_0010),
-    ("stvx_refused", 0x7c64_29ce),
+    ("stvx", 0x7c64_29ce),
     ("nop_none", 0x6000_0000),
 ];
 

@@ -1,7 +1,9 @@
 //! The decoder against two others: the `powerpc` crate (which knows no ldbrx, stdbrx, quadword, VSX or 3.0 access) and
 //! GNU as, whose words are recorded in `data/assembled_accesses.txt`.
 
-use hvmmio::book3s::insn::{Access, Direction, Insn, Offset, access_names, decode, encode, load_store};
+use hvmmio::book3s::insn::{
+    Access, Direction, FacilityAccess, Insn, Offset, access_names, decode, encode, facility_names, load_store,
+};
 use powerpc::{Argument, Extension, Extensions, Ins, Opcode};
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
@@ -157,16 +159,32 @@ fn integer_operands(text: &str) -> (u8, u8, Offset) {
     }
 }
 
+/// A register's operand is its number, of a vector-scalar one 0 to 63.
+fn assert_facility(word: u32, name: &str, operands: &str, access: &FacilityAccess) {
+    let (rt, ra, offset) = integer_operands(operands);
+    assert_eq!((access.ra, access.offset), (ra, offset), "{word:08x} {name} {operands}");
+    assert!(access.vsr == rt || access.vsr == rt + 32, "{word:08x} {name} {operands}");
+    assert_eq!(load_store(name, rt, ra, offset), Ok(word), "{name} {operands}");
+}
+
 #[test]
 fn words_of_the_gnu_assembler_decode_to_its_text_and_back() {
-    let (mut integer, mut others) = (0, 0);
+    let (mut integer, mut facility, mut others) = (0, 0, 0);
     for (word, text) in assembled() {
         let (name, operands) = text.split_once(' ').expect("operands");
         let insn = decode(word).unwrap_or_else(|| panic!("{word:08x} {text} is not decoded"));
         assert_eq!(insn.name(), name, "{word:08x} {text}");
-        let Insn::Access(access) = insn else {
-            others += 1;
-            continue;
+        let access = match insn {
+            Insn::Access(access) => access,
+            Insn::Facility(access) => {
+                assert_facility(word, name, operands, &access);
+                facility += 1;
+                continue;
+            }
+            Insn::CacheOp(_) | Insn::Refused(_) => {
+                others += 1;
+                continue;
+            }
         };
         let (rt, ra, offset) = integer_operands(operands);
         assert_eq!((access.rt, access.ra, access.offset), (rt, ra, offset), "{word:08x} {text}");
@@ -175,7 +193,8 @@ fn words_of_the_gnu_assembler_decode_to_its_text_and_back() {
         assert!(access.is_valid_form(), "the assembler refuses invalid forms: {text}");
         integer += 1;
     }
-    assert_eq!((integer, others), (4 * access_names().count(), 106));
+    assert_eq!(integer, 4 * access_names().count());
+    assert_eq!((facility, others), (facility_names().count(), 106 - facility_names().count()), "each once");
 }
 
 /// The ISA names accesses by rule: `l` or `st`, a width letter, `z` or `a`, `br`, `u`, `x`.

@@ -43,10 +43,10 @@ pub enum SwitchError {
 /// A kernel version whose behaviour is known switch by switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Preset {
-    /// Linux 6.1: legacy coalesced-ring room rule.
+    /// Linux 6.1: legacy coalesced-ring room rule, no prefixed instructions.
     #[serde(rename = "linux-6.1")]
     Linux6_1,
-    /// Linux 6.12: fixed coalesced-ring room rule.
+    /// Linux 6.12: fixed coalesced-ring room rule, prefixed instructions.
     #[default]
     #[serde(rename = "linux-6.12")]
     Linux6_12,
@@ -68,6 +68,7 @@ impl Preset {
         let mut behaviour = KernelBehaviour::LINUX_6_12;
         if matches!(self, Self::Linux6_1) {
             behaviour.coalesced_room = CoalescedRoom::Legacy;
+            behaviour.prefixed = Prefixed::Unknown;
         }
         behaviour
     }
@@ -210,6 +211,9 @@ switches! {
         Stale = "stale",
         /// The refused access's own direction.
         Exact = "exact",
+        /// That of what `analyse_instr` made of the word, which `mmio_is_write` is set to before the refusal: by reading the
+        /// source of 5.18 and later, not seen on a running kernel. A word it does not know counts as a load.
+        Analysed = "analysed",
     }
     /// H0: what installing a new HPT does to `mmio_update`.
     generation_on_new_hpt: GenerationOnNewHpt {
@@ -275,6 +279,14 @@ switches! {
         /// Reflected to the guest as a protection fault.
         Reflect = "reflect",
     }
+    /// What a guest's prefixed instruction (Power ISA 3.1) is to KVM HV.
+    prefixed: Prefixed {
+        /// Fetched whole and emulated like others: Linux 6.4 and later.
+        #[default]
+        Emulated = "emulated",
+        /// Not enabled for guests (HFSCR without PREFIX): a program interrupt, whatever it accesses.
+        Unknown = "unknown",
+    }
 }
 
 impl KernelBehaviour {
@@ -291,6 +303,7 @@ impl KernelBehaviour {
         key_on_memslot_delete: KeyOnMemslotDelete::Cleared,
         direction_rule: DirectionRule::Bit,
         reserved_pp: ReservedPp::Spin,
+        prefixed: Prefixed::Emulated,
     };
 }
 
@@ -305,10 +318,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_is_linux_6_12_and_6_1_differs_in_the_room_rule_only() {
+    fn the_default_is_linux_6_12_and_6_1_differs_in_the_room_rule_and_prefixed_instructions() {
         assert_eq!(KernelBehaviour::default(), Preset::default().behaviour());
         let old = Preset::Linux6_1.behaviour();
-        assert_eq!(old.differences(&KernelBehaviour::default()), [("coalesced_room", "legacy")]);
+        assert_eq!(
+            old.differences(&KernelBehaviour::default()),
+            [("coalesced_room", "legacy"), ("prefixed", "unknown")]
+        );
     }
 
     #[test]

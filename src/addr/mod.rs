@@ -6,8 +6,8 @@ mod types;
 
 pub use behaviour::{
     CoalescedRoom, DirectionRule, EmptyEntry, FillOnProtectionFault, FillWhenMemslotBacked, GenerationOnNewHpt,
-    IssstoreOnFailure, KernelBehaviour, KeyOnMemslotDelete, KeyOnPageOut, Preset, ReservedPp, SwitchError, SwitchInfo,
-    ZoneLookup,
+    IssstoreOnFailure, KernelBehaviour, KeyOnMemslotDelete, KeyOnPageOut, Prefixed, Preset, ReservedPp, SwitchError,
+    SwitchInfo, ZoneLookup,
 };
 pub(crate) use named::named;
 pub use types::{EffectiveAddr, Gfn, GuestPhysAddr, Port, PteIndex, Vsid, index};

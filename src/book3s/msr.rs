@@ -6,14 +6,14 @@ pub const MSR_SF: u64 = 1 << 63;
 pub const MSR_ME: u64 = 1 << 12;
 /// An interrupt can be returned from.
 pub const MSR_RI: u64 = 1 << 1;
-/// Vector facility (AltiVec).
+/// Vector available: off, `lvx` and its like interrupt.
 pub const MSR_VEC: u64 = 1 << 25;
-/// Vector-scalar facility.
+/// Vector-scalar available: off, `lxvd2x` and its like interrupt.
 pub const MSR_VSX: u64 = 1 << 23;
-/// Floating point.
-pub const MSR_FP: u64 = 1 << 13;
 /// Problem state: Kp decides instead of Ks.
 pub const MSR_PR: u64 = 1 << 14;
+/// Floating point available: off, `lfd` and its like interrupt.
+pub const MSR_FP: u64 = 1 << 13;
 /// Instruction relocation: the kernel can load the instruction word for emulation only with this on.
 pub const MSR_IR: u64 = 1 << 5;
 /// Data relocation: EAs go through SLB and HPT, and storage keys apply.

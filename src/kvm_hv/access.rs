@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::addr::{EffectiveAddr, Gfn, GuestPhysAddr};
+use crate::addr::{EffectiveAddr, Gfn, GuestPhysAddr, Prefixed};
 use crate::book3s::hpte::{HPTE_R_C, HPTE_R_R, HPTE_R_RPN};
-use crate::book3s::insn::Direction;
+use crate::book3s::insn::{Direction, is_prefix};
 use crate::book3s::msr::{DSISR_ISSTORE, DSISR_KEYFAULT, DSISR_NOHPTE, DSISR_PROTFAULT};
 use crate::book3s::protect::{hardware_permits, key_forbids};
 use crate::book3s::{HashKey, Hpte, PageSizes};
@@ -22,8 +22,26 @@ use super::vm::Vm;
 pub enum Fetch {
     /// An instruction word.
     Word(u32),
+    /// A prefixed instruction: the prefix and its suffix.
+    Prefixed(u32, u32),
     /// A fault (`kvmppc_get_last_inst` fails).
     Fails,
+}
+
+impl Fetch {
+    /// What the kernel fetches: words as [`Decoded`](crate::book3s::insn::Decoded) takes them, and their bytes. A kernel
+    /// that knows no prefixed instructions, or a word that is no prefix, makes a word of the first.
+    #[inline]
+    pub(super) const fn words(self, prefixed: Prefixed) -> Option<(u64, u64)> {
+        match (self, prefixed) {
+            (Self::Word(word), _) => Some((word as u64, 4)),
+            (Self::Prefixed(prefix, suffix), Prefixed::Emulated) if is_prefix(prefix) => {
+                Some(((prefix as u64) << 32 | suffix as u64, 8))
+            }
+            (Self::Prefixed(prefix, _), _) => Some((prefix as u64, 4)),
+            (Self::Fails, _) => None,
+        }
+    }
 }
 
 /// One data access of the guest.
@@ -42,6 +60,12 @@ impl Access {
     #[must_use]
     pub const fn new(ea: EffectiveAddr, direction: Direction, word: u32) -> Self {
         Self { ea, direction, insn: Fetch::Word(word) }
+    }
+
+    /// The same by a prefixed instruction.
+    #[must_use]
+    pub const fn prefixed(ea: EffectiveAddr, direction: Direction, [prefix, suffix]: [u32; 2]) -> Self {
+        Self { ea, direction, insn: Fetch::Prefixed(prefix, suffix) }
     }
 }
 
@@ -92,15 +116,28 @@ enum Hardware {
 impl Vcpu {
     /// Performs one access to its end. Does not hang: an access that would retry for ever is told as such.
     ///
-    /// An exit to user space is returned, not handled: for a load, give the data to [`Vcpu::complete_load`].
+    /// An exit to user space is returned, not handled: once it is, [`Vcpu::complete`] gives a load its data, and what
+    /// moves in pieces goes on there.
     // Always inline: an `Access` written in pieces and read wider in a call makes the processor wait.
     #[inline(always)]
     pub fn access(&mut self, vm: &Vm, access: &Access) -> Record {
+        if matches!(access.insn, Fetch::Prefixed(..)) && vm.behaviour().prefixed == Prefixed::Unknown {
+            return Self::no_prefixed_instructions();
+        }
         let mut set = StageSet::EMPTY;
         match self.attempt(vm, access, &mut set) {
             Attempt::Done(outcome, cache) => self.record(vm, outcome, cache, StageLog::of(set)),
             Attempt::Retry(reason) => self.retry(vm, access, reason, set),
         }
+    }
+
+    /// HFSCR makes the guest's prefixed instruction a hypervisor facility unavailable interrupt, before it accesses
+    /// anything; KVM gives the guest a program interrupt for it (`kvmppc_handle_exit_hv`).
+    #[cold]
+    fn no_prefixed_instructions() -> Record {
+        let stages = [Stage::GuestExit, Stage::HostEntry, Stage::Reflect, Stage::GuestEntry];
+        let (outcome, stages) = (Outcome::Reflected(Interrupt::Program), StageLog::of(stages.into_iter().collect()));
+        Record { outcome, cache: CacheUse::None, stages, ram_as_mmio: false }
     }
 
     /// The attempts after a first one that was retried for `reason`.
@@ -192,7 +229,10 @@ impl Vcpu {
                     FullStep::Done { handler, gpa, cache } => Attempt::Done(Outcome::Kernel { handler, gpa }, cache),
                     FullStep::Exit { exit, cache } => Attempt::Done(Outcome::Exit(exit), cache),
                     FullStep::Failed { dsisr, cache } => Self::reflect(&fault, dsisr, cache, stages),
-                    FullStep::NotModelled { name } => Attempt::Done(Outcome::NotModelled { name }, CacheUse::None),
+                    FullStep::Unavailable { facility, cache } => {
+                        stages.add(Stage::Reflect);
+                        Attempt::Done(Outcome::Reflected(Interrupt::Unavailable(facility)), cache)
+                    }
                     FullStep::Retry(reason) => Attempt::Retry(reason),
                 }
             }

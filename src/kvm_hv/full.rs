@@ -7,7 +7,7 @@ use crate::book3s::PageSizes;
 use crate::book3s::hpte::{
     HPTE_R_C, HPTE_R_KEY_HI, HPTE_R_PP0, HPTE_R_R, HPTE_V_ABSENT, HPTE_V_VALID, Hpte, is_writable, make_readonly,
 };
-use crate::book3s::insn::Direction;
+use crate::book3s::insn::{Direction, Facility};
 
 use super::access::Fetch;
 use super::early::Fault;
@@ -47,10 +47,12 @@ pub enum FullStep {
         /// Hit or miss.
         cache: CacheUse,
     },
-    /// The kernel emulates this instruction, this crate does not (floating point, vectors).
-    NotModelled {
-        /// Its mnemonic.
-        name: &'static str,
+    /// The instruction needs a facility that MSR makes unavailable: that interrupt, at the same PC.
+    Unavailable {
+        /// Which.
+        facility: Facility,
+        /// Hit or miss.
+        cache: CacheUse,
     },
     /// The guest runs the instruction again.
     Retry(RetryReason),

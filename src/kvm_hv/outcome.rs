@@ -1,7 +1,7 @@
 //! What became of an access.
 
 use crate::addr::{EffectiveAddr, GuestPhysAddr};
-use crate::book3s::insn::Direction;
+use crate::book3s::insn::{Direction, Facility};
 use crate::io::EventfdId;
 
 use super::stage::StageLog;
@@ -44,6 +44,10 @@ pub enum Interrupt {
         /// Where.
         dar: EffectiveAddr,
     },
+    /// 0x700, program: an instruction that the guest has not.
+    Program,
+    /// 0x800, 0xf20 or 0xf40: a facility that MSR makes unavailable ([`Facility::vector`]).
+    Unavailable(Facility),
     /// 0x380, data segment: no SLB entry.
     DataSegment {
         /// Where.
@@ -107,11 +111,6 @@ pub enum Outcome {
     },
     /// Nothing that the path reads changes between attempts: it would retry for ever.
     RetriesForever(RetryReason),
-    /// An instruction that the kernel emulates and this crate does not: floating point and vector forms.
-    NotModelled {
-        /// Its mnemonic.
-        name: &'static str,
-    },
 }
 
 impl Outcome {

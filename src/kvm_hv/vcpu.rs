@@ -6,15 +6,16 @@ use arc_swap::ArcSwap;
 use arc_swap::cache::Cache;
 
 use crate::addr::{EffectiveAddr, PteIndex};
-use crate::book3s::insn::{Access as InsnAccess, Decoded, Direction, Endian, load_value};
+use crate::book3s::insn::{Access as InsnAccess, Decoded, Endian};
 use crate::book3s::msr::{MSR_DR, MSR_IR, MSR_LE, MSR_PR, MSR_SF};
 use crate::book3s::slb::{SLB_VSID_KP, SLB_VSID_KS};
-use crate::book3s::{Hpte, Slb};
+use crate::book3s::{Hpte, Slb, Vsr};
 use crate::io::IoReader;
 
 use super::cache::{CacheDesign, MmioCache};
 use super::classify::Classifier;
 use super::outcome::MissClass;
+use super::pieces::Pieces;
 use super::vm::{View, Vm};
 
 /// What a vCPU starts with.
@@ -47,11 +48,13 @@ pub(super) struct FaultState {
     pub cached: Option<usize>,
 }
 
-/// A load that waits for user space.
+/// An instruction that waits for user space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct PendingLoad {
-    pub access: InsnAccess,
-    pub endian: Endian,
+pub(super) enum Pending {
+    /// An integer load.
+    Load { access: InsnAccess, endian: Endian },
+    /// Pieces of a floating-point or vector access, the first of them at user space.
+    Pieces(Pieces),
 }
 
 /// One vCPU of a [`Vm`]. It keeps a snapshot of memslots, table and buses and looks for a newer one at each access.
@@ -75,11 +78,14 @@ pub struct Vcpu {
     pub(super) miss_class: Option<MissClass>,
     /// Direction of the last MMIO emulated (`vcpu->mmio_is_write`).
     pub(super) mmio_is_write: bool,
-    pub(super) pending: Option<PendingLoad>,
+    pub(super) pending: Option<Pending>,
+    /// Vector-scalar registers: FPR n is doubleword 0 of VSR n, VR n is VSR 32 + n.
+    pub vsr: Box<[Vsr; 64]>,
 }
 
 impl Vcpu {
-    /// A vCPU of `vm`: 64-bit, relocation on, supervisor state, empty SLB, AMR 0.
+    /// A vCPU of `vm`: 64-bit, relocation on, supervisor state, no floating-point or vector facility (as Linux runs its
+    /// kernel), empty SLB, AMR 0, all registers 0.
     #[must_use]
     pub fn new(vm: &Vm, config: VcpuConfig) -> Self {
         let little = match config.endian {
@@ -102,6 +108,7 @@ impl Vcpu {
             miss_class: None,
             mmio_is_write: false,
             pending: None,
+            vsr: Box::new([Vsr::default(); 64]),
         }
     }
 
@@ -123,14 +130,5 @@ impl Vcpu {
     pub(super) const fn storage_key(&self, slb_v: u64) -> bool {
         let key = if self.msr & MSR_PR != 0 { SLB_VSID_KP } else { SLB_VSID_KS };
         slb_v & key != 0
-    }
-
-    /// Completes a load that exited to user space with the bytes the device gave, in address order
-    /// (`kvmppc_complete_mmio_load`). Returns false if no load waits.
-    pub fn complete_load(&mut self, data: &[u8; 8]) -> bool {
-        let Some(load) = self.pending.take() else { return false };
-        self.gpr[usize::from(load.access.rt & 31)] = load_value(data, &load.access, load.endian);
-        debug_assert_eq!(load.access.direction, Direction::Load);
-        true
     }
 }

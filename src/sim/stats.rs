@@ -56,8 +56,6 @@ pub(super) struct Stats {
     pub first_ram_as_mmio: Option<GuestPhysAddr>,
     /// An access that would retry for ever ends the run.
     pub stuck: Option<(RetryReason, EffectiveAddr)>,
-    /// An instruction that is not modelled ends it too.
-    pub not_modelled: Option<&'static str>,
     pub path_time: SimTime,
 }
 
@@ -104,7 +102,6 @@ impl Stats {
             Outcome::Ram { .. } => outcomes.ram += 1,
             Outcome::Reflected(_) => outcomes.reflected += 1,
             Outcome::RetriesForever(reason) => self.stuck = Some((reason, ea)),
-            Outcome::NotModelled { name } => self.not_modelled = Some(name),
         }
         if record.ram_as_mmio {
             self.ram_as_mmio += 1;

@@ -30,6 +30,8 @@ const PAGE: u64 = 1 << PAGE_SHIFT;
 const SLBIE_ESID: u64 = !0x0fff_ffff;
 /// What hardware gives for a segment interrupt.
 const DATA_SEGMENT: u16 = 0x380;
+/// 0x700.
+const PROGRAM: u16 = 0x700;
 /// What hardware gives for a storage interrupt.
 const DATA_STORAGE: u16 = 0x300;
 
@@ -217,12 +219,15 @@ impl SimSteps {
             Outcome::Reflected(Interrupt::DataSegment { dar }) => {
                 end = End::Interrupt { vector: DATA_SEGMENT, dsisr: 0, dar: dar.0 };
             }
+            Outcome::Reflected(Interrupt::Program) => end = End::Interrupt { vector: PROGRAM, dsisr: 0, dar: 0 },
+            Outcome::Reflected(Interrupt::Unavailable(facility)) => {
+                end = End::Interrupt { vector: facility.vector(), dsisr: 0, dar: 0 };
+            }
             Outcome::Ram { gpa } => match insn {
                 Insn::Access(_) => self.ram_access(&insn, gpa, ea),
                 _ => return Err(StepError::NotModelled { step, name: insn.name() }),
             },
             Outcome::RetriesForever(_) => end = End::Retries,
-            Outcome::NotModelled { name } => return Err(StepError::NotModelled { step, name }),
         }
         let lookup = match record.cache {
             CacheUse::None => Lookup::NotMmio,

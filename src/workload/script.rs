@@ -244,7 +244,8 @@ pub fn effective_address(access: &GuestAccess) -> Option<EffectiveAddr> {
             let displacement = i64::from((access.word & 0xffff) as u16 as i16);
             Some(EffectiveAddr(access.ra.wrapping_add_signed(displacement)))
         }
-        Insn::Refused(_) => None,
+        // Their registers are not among those of an access.
+        Insn::Facility(_) | Insn::Refused(_) => None,
     }
 }
 

@@ -1,6 +1,8 @@
 //! From a word to an [`Insn`]: one look into an array that the compiler builds from the tables.
 
+use super::facility::FacilityAccess;
 use super::table::{Code, INTEGER, IntegerRow};
+use super::table_facility::{FACILITY, FacilityRow, Field};
 use super::table_other::{CACHE, REFUSED};
 use super::types::{Access, Insn, Offset};
 
@@ -28,6 +30,11 @@ const fn build() -> Maps {
         i += 1;
     }
     i = 0;
+    while i < FACILITY.len() {
+        maps.put(FACILITY[i].code, Insn::Facility(blank_facility(&FACILITY[i])));
+        i += 1;
+    }
+    i = 0;
     while i < CACHE.len() {
         maps.put(CACHE[i].code, Insn::CacheOp(CACHE[i].op));
         i += 1;
@@ -41,13 +48,30 @@ const fn build() -> Maps {
 }
 
 const fn blank(row: &IntegerRow) -> Access {
-    let offset = match row.code {
+    row.traits.access(row.name, 0, 0, blank_offset(row.code))
+}
+
+const fn blank_offset(code: Code) -> Offset {
+    match code {
         Code::D(_) => Offset::Displacement(!0),
         Code::Ds(..) => Offset::Displacement(!3),
         Code::Dq(..) => Offset::Displacement(!15),
         Code::X(_) => Offset::Register(0),
+    }
+}
+
+/// Blank register of a [`FacilityAccess`] whose register's high bit is the word's last one.
+const HIGH_BIT_IN_WORD: u8 = 64;
+
+/// In place of the register stands what is added to the word's field.
+const fn blank_facility(row: &FacilityRow) -> FacilityAccess {
+    let FacilityRow { name, code, field, facility, direction, shape, update } = *row;
+    let vsr = match field {
+        Field::Fpr => 0,
+        Field::Vr => 32,
+        Field::Xt => HIGH_BIT_IN_WORD,
     };
-    row.traits.access(row.name, 0, 0, offset)
+    FacilityAccess { name, direction, facility, shape, update, vsr, ra: 0, offset: blank_offset(code) }
 }
 
 impl Maps {
@@ -82,12 +106,13 @@ const fn claim(place: &mut Slot, insn: Insn) {
 /// instruction of Power ISA 2.07 or 3.0.
 ///
 /// Reserved fields are ignored, as in the kernel's `analyse_instr`. Prefixed instructions (Power ISA 3.1) are two
-/// words and unknown here. Invalid forms are decoded: see [`Access::is_valid_form`].
+/// words: [`decode_prefixed`](super::decode_prefixed). Invalid forms are decoded: see [`Access::is_valid_form`].
 #[must_use]
 #[inline]
 pub fn decode(word: u32) -> Option<Insn> {
     match *slot(word) {
         Some(Insn::Access(blank)) => Some(Insn::Access(with_operands(blank, word))),
+        Some(Insn::Facility(blank)) => Some(Insn::Facility(facility_with_operands(blank, word))),
         other => other,
     }
 }
@@ -100,11 +125,22 @@ fn slot(word: u32) -> &'static Slot {
 
 #[inline]
 const fn with_operands(blank: Access, word: u32) -> Access {
-    let offset = match blank.offset {
+    Access { rt: register(word, 21), ra: register(word, 16), offset: offset(blank.offset, word), ..blank }
+}
+
+const fn facility_with_operands(blank: FacilityAccess, word: u32) -> FacilityAccess {
+    let base = if blank.vsr == HIGH_BIT_IN_WORD { (word & 1) as u8 * 32 } else { blank.vsr };
+    let (vsr, ra) = (base + register(word, 21), register(word, 16));
+    FacilityAccess { vsr, ra, offset: offset(blank.offset, word), ..blank }
+}
+
+#[inline]
+const fn offset(blank: Offset, word: u32) -> Offset {
+    match blank {
         Offset::Displacement(mask) => Offset::Displacement((word & 0xffff) as u16 as i16 & mask),
-        Offset::Register(_) => Offset::Register(register(word, 11)),
-    };
-    Access { rt: register(word, 21), ra: register(word, 16), offset, ..blank }
+        // No blank has the long offset of a prefixed form.
+        Offset::Register(_) | Offset::Long(_) | Offset::Relative(_) => Offset::Register(register(word, 11)),
+    }
 }
 
 /// The 5-bit register field whose last bit is `shift` bits from the low end.
@@ -114,7 +150,7 @@ const fn register(word: u32, shift: u32) -> u8 {
 }
 
 /// Whether the kernel takes a word for a store before it decodes it (`instruction_is_store`): bit 0x100 for major
-/// opcode 31, else bit 0x10000000. Of a prefixed instruction the suffix is meant.
+/// opcode 31, else bit 0x10000000; see [`is_store_by_suffix_bit`](super::is_store_by_suffix_bit) for prefixed ones.
 ///
 /// `lmw`, `lxv` and `icbi` are loads that have the bit set.
 #[must_use]

@@ -1,13 +1,16 @@
 //! From an [`Access`], or a mnemonic and operands, to a word.
 
 use super::table::{Code, INTEGER, IntegerRow, Traits};
+use super::table_facility::{FACILITY, Field};
 use super::types::{Access, Direction, Offset, Size};
 
 /// Why there is no word for what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
-    /// No such mnemonic among the integer loads and stores.
-    #[error("{0:?} is no integer load or store; `access_names` lists those that are")]
+    /// No such mnemonic among the loads and stores.
+    #[error(
+        "{0:?} is no load or store with an encoder; `access_names`, `facility_names` and `prefixed_names` list those"
+    )]
     UnknownName(String),
     /// No opcode has this combination.
     #[error(
@@ -44,6 +47,22 @@ pub enum EncodeError {
         /// The number given.
         number: u8,
     },
+    /// A vector-scalar register number above 63.
+    #[error("{name} of vs{number}: vector-scalar registers are vs0 to vs63")]
+    NoSuchVectorRegister {
+        /// Mnemonic.
+        name: &'static str,
+        /// The number given.
+        number: u8,
+    },
+    /// Prefixed form whose displacement has no place.
+    #[error("{name} {displacement}(...): the displacement of a prefixed form has 34 bits, -2^33 to 2^33 - 1")]
+    LongDisplacement {
+        /// Mnemonic.
+        name: &'static str,
+        /// The displacement given.
+        displacement: i64,
+    },
     /// DS form whose displacement has one of the two low bits set.
     #[error("{name} {displacement}(...): the displacement of a DS form is a multiple of 4")]
     UnalignedDisplacement {
@@ -61,11 +80,12 @@ const fn kind(offset: Offset) -> &'static str {
     match offset {
         Offset::Displacement(_) => DISPLACEMENT,
         Offset::Register(_) => INDEX,
+        Offset::Long(_) | Offset::Relative(_) => "a prefixed displacement",
     }
 }
 
-const fn kind_of_row(row: &IntegerRow) -> &'static str {
-    match row.code {
+const fn kind_of(code: Code) -> &'static str {
+    match code {
         Code::X(_) => INDEX,
         Code::D(_) | Code::Ds(..) | Code::Dq(..) => DISPLACEMENT,
     }
@@ -83,12 +103,13 @@ pub fn encode(access: &Access) -> Result<u32, EncodeError> {
     let form = kind(offset);
     let row = INTEGER
         .iter()
-        .find(|row| row.traits == traits && kind_of_row(row) == form)
+        .find(|row| row.traits == traits && kind_of(row.code) == form)
         .ok_or(EncodeError::NoSuchAccess { direction, size, reversed, algebraic, update, form })?;
-    word(row, rt, ra, offset)
+    integer_word(row, rt, ra, offset)
 }
 
-/// The word of the integer load or store with this mnemonic: RT (RS of a store), RA and the offset.
+/// The word of the load or store with this mnemonic: RT (RS of a store), RA and the offset. Of a vector-scalar form
+/// whose register is 0 to 63 (`lxvd2x`) that number is given, else the register's own, 0 to 31 (`lfd`, `lvx`, `lxsd`).
 ///
 /// # Errors
 ///
@@ -103,26 +124,40 @@ pub fn encode(access: &Access) -> Result<u32, EncodeError> {
 /// assert_eq!(load_store("lhbrx", 3, 4, Offset::Register(5)), Ok(0x7c64_2e2c));
 /// ```
 pub fn load_store(name: &str, rt: u8, ra: u8, offset: Offset) -> Result<u32, EncodeError> {
-    let row = INTEGER.iter().find(|row| row.name == name).ok_or_else(|| EncodeError::UnknownName(name.to_owned()))?;
-    word(row, rt, ra, offset)
+    if let Some(row) = INTEGER.iter().find(|row| row.name == name) {
+        return integer_word(row, rt, ra, offset);
+    }
+    let row = FACILITY.iter().find(|row| row.name == name).ok_or_else(|| EncodeError::UnknownName(name.to_owned()))?;
+    let rt = match row.field {
+        Field::Fpr | Field::Vr => register("RT", rt)? << 21,
+        Field::Xt if rt < 64 => u32::from(rt & 31) << 21 | u32::from(rt >> 5),
+        Field::Xt => return Err(EncodeError::NoSuchVectorRegister { name: row.name, number: rt }),
+    };
+    Ok(word(row.name, row.code, ra, offset)? | rt)
 }
 
-fn word(row: &IntegerRow, rt: u8, ra: u8, offset: Offset) -> Result<u32, EncodeError> {
-    let operands = register("RT", rt)? << 21 | register("RA", ra)? << 16;
-    let opcode = match (row.code, offset) {
+fn integer_word(row: &IntegerRow, rt: u8, ra: u8, offset: Offset) -> Result<u32, EncodeError> {
+    let rt = register("RT", rt)? << 21;
+    Ok(word(row.name, row.code, ra, offset)? | rt)
+}
+
+/// The word but for RT.
+fn word(name: &'static str, code: Code, ra: u8, offset: Offset) -> Result<u32, EncodeError> {
+    let ra = register("RA", ra)? << 16;
+    let opcode = match (code, offset) {
         (Code::D(major), Offset::Displacement(displacement)) => major_opcode(major) | field(displacement),
         (Code::Ds(major, extended) | Code::Dq(major, extended), Offset::Displacement(displacement)) => {
             if displacement & 3 != 0 {
-                return Err(EncodeError::UnalignedDisplacement { name: row.name, displacement });
+                return Err(EncodeError::UnalignedDisplacement { name, displacement });
             }
             major_opcode(major) | field(displacement) | u32::from(extended)
         }
         (Code::X(extended), Offset::Register(rb)) => {
             major_opcode(31) | register("RB", rb)? << 11 | u32::from(extended) << 1
         }
-        _ => return Err(EncodeError::WrongOffset { name: row.name, wanted: kind_of_row(row) }),
+        _ => return Err(EncodeError::WrongOffset { name, wanted: kind_of(code) }),
     };
-    Ok(opcode | operands)
+    Ok(opcode | ra)
 }
 
 fn major_opcode(major: u8) -> u32 {
@@ -133,6 +168,6 @@ fn field(displacement: i16) -> u32 {
     u32::from(displacement as u16)
 }
 
-fn register(field: &'static str, number: u8) -> Result<u32, EncodeError> {
+pub(super) fn register(field: &'static str, number: u8) -> Result<u32, EncodeError> {
     if number < 32 { Ok(u32::from(number)) } else { Err(EncodeError::NoSuchRegister { field, number }) }
 }

@@ -248,6 +248,8 @@ impl Draw {
                 *displacement = self.rng.pick(&[0, 0, 8, -16, 0x7ff0, -0x8000]);
                 i64::from(*displacement) as u64
             }
+            // The words drawn have no prefix.
+            Offset::Long(_) | Offset::Relative(_) => 0,
             Offset::Register(_) => {
                 rb = self.rng.pick(&[0, 8, 0x1234_5678, rb]);
                 rb

@@ -213,7 +213,6 @@ pub(super) fn seen(record: &Record) -> (Seen, Option<&'static str>, Option<Guest
         (Outcome::Ram { gpa }, _) => (Seen::Ram, None, Some(gpa)),
         (Outcome::RetriesForever(reason), _) => (Seen::Retries, Some(reason.describe()), None),
         (Outcome::Reflected(_), _) => (Seen::Reflected, None, None),
-        (Outcome::NotModelled { name }, _) => (Seen::Refused, Some(name), None),
         (_, CacheUse::Hit) => (Seen::Hit, None, gpa),
         (_, CacheUse::Miss(class)) => (Seen::Miss, class.map(crate::kvm_hv::MissClass::name), gpa),
         (_, CacheUse::None) => (Seen::Done, None, gpa),
