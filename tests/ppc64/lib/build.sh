@@ -2,18 +2,28 @@
 # shellcheck disable=SC2034 # what is set here is used by those who source it
 # Sourced: hvmmio for the emulated host, and the initial file system it boots with.
 
-# build_hvmmio: cross-builds a static hvmmio; sets HVMMIO to it.
-build_hvmmio() {
+# cross COMMAND...: cargo for the emulated host, static, in the profile of the bed. RUSTFLAGS would take the place of the flags.
+cross() {
     need_tools "${CROSS}gcc=gcc-powerpc64le-linux-gnu" "/usr/powerpc64le-linux-gnu/lib/libc.a=libc6-dev-ppc64el-cross"
     if command -v rustup >/dev/null && ! rustup target list --installed | grep -qx "$TARGET"; then
         rustup target add "$TARGET" >&2 || fail "rustup could not add the target $TARGET"
     fi
-    # RUSTFLAGS would take the place of the flags given here.
-    (cd "$REPO" && env -u RUSTFLAGS -u CARGO_ENCODED_RUSTFLAGS cargo build --quiet --locked --bin hvmmio --profile ppc64 --target "$TARGET" \
-        --config "target.$TARGET.linker='${CROSS}gcc'" --config "target.$TARGET.rustflags=['-Ctarget-feature=+crt-static']" >&2) ||
+    (cd "$REPO" && env -u RUSTFLAGS -u CARGO_ENCODED_RUSTFLAGS cargo "$@" --quiet --locked --profile ppc64 --target "$TARGET" \
+        --config "target.$TARGET.linker='${CROSS}gcc'" --config "target.$TARGET.rustflags=['-Ctarget-feature=+crt-static']") ||
         fail "hvmmio does not build for $TARGET"
+}
+
+# build_hvmmio: cross-builds a static hvmmio; sets HVMMIO to it.
+build_hvmmio() {
+    cross build --bin hvmmio >&2
     HVMMIO=${CARGO_TARGET_DIR:-$REPO/target}/$TARGET/ppc64/hvmmio
     case $HVMMIO in /*) ;; *) HVMMIO=$REPO/$HVMMIO ;; esac
+}
+
+# build_tests NAME: cross-builds an integration test; sets TESTS to its program.
+build_tests() {
+    TESTS=$(cross test --no-run --test "$1" --message-format json | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | grep "/$1-" | tail -n 1)
+    [ -n "$TESTS" ] || fail "the test $1 was not built"
 }
 
 # new_root DIR KERNEL: a root file system with all but the commands.
