@@ -17,6 +17,7 @@
 //! | [`kvm_x86`] | what KVM on x86 does with a port or MMIO access, up to its exit to user space |
 //! | [`device`] | virtio notification and queues, null block, network echo, RTC, PCI host, the user space that owns devices |
 //! | [`machine`] | stage costs, each with its source |
+//! | [`trace`] | readers and writers of recordings: ftrace and perf text, own binary form, oracleGeneral, csv |
 //! | [`workload`] | fio jobs, netperf tests, access sequences; port I/O, RTC tick, PCI scan |
 //! | [`sim`] | the event engine in virtual time, and the x86 executor |
 //! | [`host`] | real KVM; the only room with `unsafe` |
@@ -86,4 +87,5 @@ pub mod machine;
 pub mod proof;
 pub mod report;
 pub mod sim;
+pub mod trace;
 pub mod workload;
