@@ -1,3 +1,15 @@
 //! Recordings of MMIO accesses: what reads them, what writes them.
+//!
+//! [`Recording`] opens a file by what is in it, not by its name, and gives its [`Item`]s one by one, so that its size
+//! does not matter. What the recording does not tell (hits without the probe, lost events) is in its [`Facts`].
 
+mod error;
+mod facts;
 pub mod ftrace;
+mod item;
+mod recording;
+
+pub use error::TraceError;
+pub use facts::{Facts, HitsKnown, VcpuFacts};
+pub use item::{Access, Item, Observed};
+pub use recording::{Recording, TraceFormat};

@@ -161,11 +161,22 @@ fn parse_other(line: &[u8]) -> Option<Line<'_>> {
         scan.literal(b"/")?;
         return Some(Line::Entries { kept, written: scan.decimal()? });
     }
-    let known = trimmed.is_empty() || trimmed.starts_with(b"#") || trimmed.starts_with(b"cpus=");
+    let known = trimmed.is_empty() || trimmed.starts_with(b"#") || trimmed.starts_with(b"cpus=") || is_stack(line);
     if known {
         return Some(Line::Nothing);
     }
     lost(trimmed).map(Line::Lost)
+}
+
+/// A line of a stack trace: ` => function` and `<stack trace>` of ftrace, an address, a function and, in parentheses,
+/// its file of perf script.
+fn is_stack(line: &[u8]) -> bool {
+    let mut scan = Scan::new(line);
+    scan.skip_spaces();
+    if scan.rest().starts_with(b"=> ") || scan.rest().ends_with(b"<stack trace>") {
+        return true;
+    }
+    scan.rest().len() < line.len() && scan.hex().is_some() && scan.rest().starts_with(b" ") && line.ends_with(b")")
 }
 
 /// `CPU:1 [LOST 1234 EVENTS]` (trace_pipe), `CPU:1 [1234 EVENTS DROPPED]` and `CPU:1 [EVENTS DROPPED]` (trace-cmd),
