@@ -20,6 +20,7 @@
 //! | [`trace`] | readers and writers of recordings: ftrace and perf text, own binary form, oracleGeneral, csv |
 //! | [`workload`] | fio jobs, netperf tests, access sequences; port I/O, RTC tick, PCI scan |
 //! | [`sim`] | the event engine in virtual time, and the x86 executor |
+//! | [`cachelab`] | the cache alone: replay, sweeps over sizes and policies, the optimum, advice |
 //! | [`host`] | real KVM; the only room with `unsafe` |
 //! | [`proof`] | reproduce published figures, calibrate, compare with a host |
 //! | [`report`] | tables, JSON, CSV |
@@ -77,6 +78,7 @@ compile_error!("hvmmio needs a 64-bit target: guest addresses and HPT indices ar
 
 pub mod addr;
 pub mod book3s;
+pub mod cachelab;
 pub mod cli;
 pub mod device;
 pub mod host;

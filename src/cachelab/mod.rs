@@ -1,0 +1,27 @@
+//! The cache lab: the MMIO HPTE cache alone, at memory speed, over a recording or a synthetic trace.
+//!
+//! A [`Simulator`] is one design: it takes keys and counts hits. [`replay`] runs one over a recording and tells why
+//! accesses missed; [`sweep`] runs many sizes and policies over it in one pass. Where mathematics gives all sizes at once
+//! it is used: [`Stacks`] for LRU and the optimum, [`FifoSizes`] for round-robin.
+//!
+//! A key is what the cache compares. For recordings it is a number given to (page, segment) with the generation above
+//! it: an entry from before a bump keeps its slot but is never hit again, as in the kernel.
+
+mod fifo_sizes;
+mod index;
+mod indexed;
+mod intern;
+mod lru_list;
+mod policy;
+mod simulator;
+mod small_fifo;
+mod stacks;
+
+pub use fifo_sizes::FifoSizes;
+pub use intern::{Interner, Tag};
+pub use policy::{LabError, LabPolicy};
+pub use simulator::{Simulator, simulator};
+pub use stacks::{Depths, Stacks};
+
+#[cfg(test)]
+mod tests;
