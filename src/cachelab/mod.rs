@@ -7,21 +7,34 @@
 //! A key is what the cache compares. For recordings it is a number given to (page, segment) with the generation above
 //! it: an entry from before a bump keeps its slot but is never hit again, as in the kernel.
 
+mod advice;
+mod cost;
+mod details;
 mod fifo_sizes;
 mod index;
 mod indexed;
 mod intern;
+mod key;
 mod lru_list;
 mod policy;
+mod replay;
 mod simulator;
 mod small_fifo;
 mod stacks;
+mod sweep;
+mod why;
 
+pub use advice::Advice;
+pub use cost::AccessCost;
+pub use details::DeviceRange;
 pub use fifo_sizes::FifoSizes;
 pub use intern::{Interner, Tag};
+pub use key::{KeyDesign, KeyKind};
 pub use policy::{LabError, LabPolicy};
+pub use replay::{LabFailure, ReplayConfig, replay};
 pub use simulator::{Simulator, simulator};
 pub use stacks::{Depths, Stacks};
+pub use sweep::{Sweep, SweepConfig, SweepRow, sweep};
 
 #[cfg(test)]
 mod tests;

@@ -11,8 +11,11 @@ mod measured;
 mod on_host;
 mod proof;
 mod proof_x86;
+mod recorded;
 mod run;
 mod sequence;
+mod svg;
+mod sweep;
 mod table;
 mod what_if;
 
@@ -29,6 +32,8 @@ pub use proof::{CalibrationReport, ReproduceReport};
 pub use proof_x86::X86CalibrationReport;
 pub use run::RunReport;
 pub use sequence::SequencesReport;
+pub use svg::{SvgError, curves};
+pub use sweep::SweepReport;
 
 /// How a report is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

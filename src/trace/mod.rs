@@ -7,6 +7,7 @@ mod error;
 mod facts;
 pub mod ftrace;
 mod item;
+pub mod oracle_general;
 mod recording;
 
 pub use error::TraceError;

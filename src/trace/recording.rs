@@ -3,7 +3,9 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
+use std::str::FromStr;
 
+use super::oracle_general::OracleGeneral;
 use super::{Facts, Item, TraceError, ftrace};
 
 /// Bytes read at once.
@@ -14,30 +16,79 @@ const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 /// The forms that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TraceFormat {
-    /// Text of tracepoints.
+    /// Text of tracepoints: ftrace, trace-cmd report, perf script.
     Ftrace,
+    /// libCacheSim's records.
+    OracleGeneral,
+}
+
+impl TraceFormat {
+    /// Every one.
+    pub const ALL: [Self; 2] = [Self::Ftrace, Self::OracleGeneral];
+
+    /// Name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ftrace => "ftrace",
+            Self::OracleGeneral => "oracle-general",
+        }
+    }
+}
+
+impl FromStr for TraceFormat {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|format| format.name() == name);
+        let names = || Self::ALL.map(Self::name).join(", ");
+        found.ok_or_else(|| format!("no trace format is named `{name}`: {}", names()))
+    }
 }
 
 type Input = BufReader<Box<dyn Read + Send>>;
 
 enum Form {
-    Ftrace(ftrace::Reader<Input>),
+    Ftrace(Box<ftrace::Reader<Input>>),
+    OracleGeneral(OracleGeneral<Input>),
 }
 
 /// A recording that is being read.
 pub struct Recording {
+    name: String,
     form: Form,
 }
 
 impl Recording {
-    /// Opens a file, plain or compressed by gzip or zstd.
+    /// Opens a file, plain or compressed by gzip or zstd. oracleGeneral has nothing in it to know it by: its name must have
+    /// `oracleGeneral` in it.
     ///
     /// # Errors
     /// What cannot be opened, and what is none of the forms.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
-        let file = path.display().to_string();
-        let input = open_input(path, &file)?;
-        Ok(Self { form: Form::Ftrace(ftrace::Reader::new(&file, input)) })
+        Self::open_as(path, None)
+    }
+
+    /// As [`Self::open`], in a form that is known.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_as(path: &Path, format: Option<TraceFormat>) -> Result<Self, TraceError> {
+        let name = path.display().to_string();
+        let input = open_input(path, &name)?;
+        let oracle = name.to_ascii_lowercase().contains("oraclegeneral");
+        let sniffed = if oracle { TraceFormat::OracleGeneral } else { TraceFormat::Ftrace };
+        let form = match format.unwrap_or(sniffed) {
+            TraceFormat::Ftrace => Form::Ftrace(Box::new(ftrace::Reader::new(&name, input))),
+            TraceFormat::OracleGeneral => Form::OracleGeneral(OracleGeneral::new(&name, input)),
+        };
+        Ok(Self { name, form })
+    }
+
+    /// The file, as it was named.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Its form.
@@ -45,6 +96,24 @@ impl Recording {
     pub const fn format(&self) -> TraceFormat {
         match self.form {
             Form::Ftrace(_) => TraceFormat::Ftrace,
+            Form::OracleGeneral(_) => TraceFormat::OracleGeneral,
+        }
+    }
+
+    /// Whether it is keys and nothing else: [`Self::next_keys`] then reads it at speed.
+    #[must_use]
+    pub const fn is_plain(&self) -> bool {
+        matches!(self.form, Form::OracleGeneral(_))
+    }
+
+    /// The next keys of a plain recording, up to 1024; `false` at the end, and at once for a recording that is not plain.
+    ///
+    /// # Errors
+    /// As [`Self::next_item`].
+    pub fn next_keys(&mut self, keys: &mut Vec<u64>) -> Result<bool, TraceError> {
+        match &mut self.form {
+            Form::OracleGeneral(reader) => reader.next_keys(keys),
+            Form::Ftrace(_) => Ok(false),
         }
     }
 
@@ -55,6 +124,7 @@ impl Recording {
     pub fn next_item(&mut self) -> Result<Option<Item>, TraceError> {
         match &mut self.form {
             Form::Ftrace(reader) => reader.next_item(),
+            Form::OracleGeneral(reader) => reader.next_item(),
         }
     }
 
@@ -63,6 +133,7 @@ impl Recording {
     pub const fn facts(&self) -> &Facts {
         match &self.form {
             Form::Ftrace(reader) => reader.facts(),
+            Form::OracleGeneral(reader) => reader.facts(),
         }
     }
 }
