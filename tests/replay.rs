@@ -4,9 +4,7 @@ use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use hvmmio::cachelab::{
-    DeviceRange, KeyDesign, KeyKind, LabPolicy, ReplayConfig, Sweep, SweepConfig, replay, sweep,
-};
+use hvmmio::cachelab::{DeviceRange, KeyDesign, KeyKind, LabPolicy, ReplayConfig, Sweep, SweepConfig, replay, sweep};
 use hvmmio::kvm_hv::PolicyKind;
 use hvmmio::machine::Machine;
 use hvmmio::sim::RunResult;
@@ -131,7 +129,10 @@ fn devices_pages_and_time_each_add_up_to_all_accesses() {
     assert_eq!(recorded.pages.iter().map(|row| row.hits).sum::<u64>(), run.hits);
     assert_eq!(recorded.over_time.iter().map(|row| row.accesses).sum::<u64>(), 1124);
     assert_eq!(recorded.devices.iter().map(|row| row.accesses).sum::<u64>(), 1124);
-    assert_eq!(recorded.devices[0].accesses, recorded.pages.iter().find(|row| row.gpa >> 12 == 0x10_0000).unwrap().accesses);
+    assert_eq!(
+        recorded.devices[0].accesses,
+        recorded.pages.iter().find(|row| row.gpa >> 12 == 0x10_0000).unwrap().accesses
+    );
     assert_eq!(recorded.devices[1].accesses, 0);
 }
 
@@ -152,7 +153,11 @@ fn a_sweep_of_cyclic5_recommends_five_entries_and_says_what_they_save() {
     let sweep = swept(&real("cyclic5"), 0..=16, KeyDesign::default());
     let advice = sweep.advice.unwrap();
     assert_eq!((advice.policy, advice.entries), (Some("round-robin"), 5));
-    assert!(advice.sentence.contains("98.33 %") && advice.sentence.contains("over the kernel's cache"), "{}", advice.sentence);
+    assert!(
+        advice.sentence.contains("98.33 %") && advice.sentence.contains("over the kernel's cache"),
+        "{}",
+        advice.sentence
+    );
     assert!(advice.saves_over_kernel_ns.unwrap() > 100.0);
 }
 
@@ -166,7 +171,10 @@ fn keys_of_oracle_general_are_compared_whole_and_read_the_same_both_ways() {
     assert_eq!(told.misses.iter().map(|miss| miss.count).sum::<u64>(), 5000 - told.hits);
     assert_eq!(class(&told, "cold"), keys.iter().collect::<std::collections::HashSet<_>>().len() as u64);
     // The optimum and sets go item by item.
-    let items = run(file.path(), &ReplayConfig { key: KeyDesign { sets: 1, kind: KeyKind::Page, shared: true }, ..config(FIFO, 4) });
+    let items = run(
+        file.path(),
+        &ReplayConfig { key: KeyDesign { sets: 1, kind: KeyKind::Page, shared: true }, ..config(FIFO, 4) },
+    );
     assert_eq!(items.hits, told.hits);
     assert!(run(file.path(), &config(LabPolicy::Optimum, 4)).hits >= told.hits);
 }
@@ -210,7 +218,8 @@ fn misses_only_give_no_hit_rate() {
     let mut text = String::new();
     flate2::read::GzDecoder::new(std::fs::File::open(real("hot")).unwrap()).read_to_string(&mut text).unwrap();
     let file = tempfile::NamedTempFile::new().unwrap();
-    let without: String = text.lines().filter(|line| !line.contains("hv_mmio")).map(|line| format!("{line}\n")).collect();
+    let without: String =
+        text.lines().filter(|line| !line.contains("hv_mmio")).map(|line| format!("{line}\n")).collect();
     std::fs::write(file.path(), without).unwrap();
     let run = run(file.path(), &config(FIFO, 4));
     assert_eq!((run.accesses, run.hit_rate), (345, None));

@@ -73,10 +73,10 @@ impl CacheArgs {
 /// What a recording's cache compares, and how the recording is read.
 #[derive(Debug, clap::Args)]
 pub(super) struct RecordingArgs {
-    /// A recording: ftrace, trace-cmd or perf script text, oracleGeneral; also as .gz or .zst
+    /// A recording: ftrace, trace-cmd or perf script text, .hvt, csv with named columns, oracleGeneral; also as .gz or .zst
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
-    /// The recording's form, where it cannot be told from the file: ftrace or oracle-general
+    /// The recording's form, where it cannot be told from the file: ftrace, hvt, csv or oracle-general
     #[arg(long, value_name = "FORM")]
     pub from: Option<TraceFormat>,
     /// What the cache compares: kernel (page, segment, generation), page (no invalidation) or per-hpte (removing an HPTE makes

@@ -17,6 +17,7 @@ mod run;
 mod sequence;
 mod stop;
 mod sweep;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -53,6 +54,8 @@ enum Verb {
     Replay(replay::Args),
     /// Many sizes and policies over a recording: miss-ratio curves, the optimum, a recommendation
     Sweep(sweep::Args),
+    /// Convert, make up and record traces
+    Trace(trace::Args),
     /// Derive what the published rows allow to derive of a machine model
     Calibrate(calibrate::Args),
 }
@@ -88,6 +91,7 @@ pub fn main() -> ExitCode {
         Verb::Sequence(args) => sequence::run(args),
         Verb::Replay(args) => replay::run(args),
         Verb::Sweep(args) => sweep::run(args),
+        Verb::Trace(args) => trace::run(args),
         Verb::Calibrate(args) => calibrate::run(args),
     };
     match done {

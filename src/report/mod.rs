@@ -17,6 +17,7 @@ mod sequence;
 mod svg;
 mod sweep;
 mod table;
+mod trace;
 mod what_if;
 
 use std::fmt;
@@ -34,6 +35,7 @@ pub use run::RunReport;
 pub use sequence::SequencesReport;
 pub use svg::{SvgError, curves};
 pub use sweep::SweepReport;
+pub use trace::TraceReport;
 
 /// How a report is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

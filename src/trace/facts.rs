@@ -1,9 +1,9 @@
 //! What a recording tells about itself, complete once it is read to its end.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Whether hits are in the recording.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HitsKnown {
     /// The format has no word for it.
@@ -16,7 +16,7 @@ pub enum HitsKnown {
 }
 
 /// A vCPU of a recording.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VcpuFacts {
     /// Its number in its VM, as the kernel prints it, if it did.
     pub vcpu: Option<u32>,
@@ -27,7 +27,7 @@ pub struct VcpuFacts {
 }
 
 /// What was read, and what is not in it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     /// Lines or records read.
     pub records: u64,

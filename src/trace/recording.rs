@@ -5,8 +5,9 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::str::FromStr;
 
+use super::csv::CsvReader;
 use super::oracle_general::OracleGeneral;
-use super::{Facts, Item, TraceError, ftrace};
+use super::{Facts, Item, TraceError, ftrace, native};
 
 /// Bytes read at once.
 const BUFFER: usize = 256 << 10;
@@ -20,11 +21,15 @@ pub enum TraceFormat {
     Ftrace,
     /// libCacheSim's records.
     OracleGeneral,
+    /// Comma-separated values with named columns.
+    Csv,
+    /// Own binary form: [`native`].
+    Native,
 }
 
 impl TraceFormat {
     /// Every one.
-    pub const ALL: [Self; 2] = [Self::Ftrace, Self::OracleGeneral];
+    pub const ALL: [Self; 4] = [Self::Ftrace, Self::OracleGeneral, Self::Csv, Self::Native];
 
     /// Name on the command line.
     #[must_use]
@@ -32,6 +37,8 @@ impl TraceFormat {
         match self {
             Self::Ftrace => "ftrace",
             Self::OracleGeneral => "oracle-general",
+            Self::Csv => "csv",
+            Self::Native => "hvt",
         }
     }
 }
@@ -51,6 +58,8 @@ type Input = BufReader<Box<dyn Read + Send>>;
 enum Form {
     Ftrace(Box<ftrace::Reader<Input>>),
     OracleGeneral(OracleGeneral<Input>),
+    Csv(Box<CsvReader<Input>>),
+    Native(Box<native::Reader<Input>>),
 }
 
 /// A recording that is being read.
@@ -75,12 +84,14 @@ impl Recording {
     /// As [`Self::open`].
     pub fn open_as(path: &Path, format: Option<TraceFormat>) -> Result<Self, TraceError> {
         let name = path.display().to_string();
-        let input = open_input(path, &name)?;
-        let oracle = name.to_ascii_lowercase().contains("oraclegeneral");
-        let sniffed = if oracle { TraceFormat::OracleGeneral } else { TraceFormat::Ftrace };
+        let mut input = open_input(path, &name)?;
+        let start = input.fill_buf().map_err(|source| TraceError::Read { file: name.clone(), offset: 0, source })?;
+        let sniffed = sniff(start, &name);
         let form = match format.unwrap_or(sniffed) {
             TraceFormat::Ftrace => Form::Ftrace(Box::new(ftrace::Reader::new(&name, input))),
             TraceFormat::OracleGeneral => Form::OracleGeneral(OracleGeneral::new(&name, input)),
+            TraceFormat::Csv => Form::Csv(Box::new(CsvReader::new(&name, input)?)),
+            TraceFormat::Native => Form::Native(Box::new(native::Reader::new(&name, input)?)),
         };
         Ok(Self { name, form })
     }
@@ -97,6 +108,8 @@ impl Recording {
         match self.form {
             Form::Ftrace(_) => TraceFormat::Ftrace,
             Form::OracleGeneral(_) => TraceFormat::OracleGeneral,
+            Form::Csv(_) => TraceFormat::Csv,
+            Form::Native(_) => TraceFormat::Native,
         }
     }
 
@@ -113,7 +126,7 @@ impl Recording {
     pub fn next_keys(&mut self, keys: &mut Vec<u64>) -> Result<bool, TraceError> {
         match &mut self.form {
             Form::OracleGeneral(reader) => reader.next_keys(keys),
-            Form::Ftrace(_) => Ok(false),
+            Form::Ftrace(_) | Form::Csv(_) | Form::Native(_) => Ok(false),
         }
     }
 
@@ -125,6 +138,8 @@ impl Recording {
         match &mut self.form {
             Form::Ftrace(reader) => reader.next_item(),
             Form::OracleGeneral(reader) => reader.next_item(),
+            Form::Csv(reader) => reader.next_item(),
+            Form::Native(reader) => reader.next_item(),
         }
     }
 
@@ -134,7 +149,23 @@ impl Recording {
         match &self.form {
             Form::Ftrace(reader) => reader.facts(),
             Form::OracleGeneral(reader) => reader.facts(),
+            Form::Csv(reader) => reader.facts(),
+            Form::Native(reader) => reader.facts(),
         }
+    }
+}
+
+/// The form that a file's first bytes and name say.
+fn sniff(start: &[u8], name: &str) -> TraceFormat {
+    let first_line = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    if start.starts_with(native::MAGIC) {
+        TraceFormat::Native
+    } else if name.to_ascii_lowercase().contains("oraclegeneral") {
+        TraceFormat::OracleGeneral
+    } else if super::csv::is_header(first_line) {
+        TraceFormat::Csv
+    } else {
+        TraceFormat::Ftrace
     }
 }
 
