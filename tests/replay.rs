@@ -4,8 +4,11 @@ use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use hvmmio::cachelab::{DeviceRange, KeyDesign, KeyKind, LabPolicy, ReplayConfig, Sweep, SweepConfig, replay, sweep};
-use hvmmio::kvm_hv::PolicyKind;
+use hvmmio::addr::Preset;
+use hvmmio::cachelab::{
+    DeviceRange, EmulateConfig, KeyDesign, KeyKind, LabPolicy, ReplayConfig, Sweep, SweepConfig, emulate, replay, sweep,
+};
+use hvmmio::kvm_hv::{CacheDesign, PolicyKind};
 use hvmmio::machine::Machine;
 use hvmmio::sim::RunResult;
 use hvmmio::trace::Recording;
@@ -225,4 +228,25 @@ fn misses_only_give_no_hit_rate() {
     assert_eq!((run.accesses, run.hit_rate), (345, None));
     assert!(run.notes[0].contains("hits are invisible"));
     assert!(swept(file.path(), [4], KeyDesign::default()).advice.is_none());
+}
+
+#[test]
+fn a_recording_through_the_whole_emulated_path_equals_the_kernel_and_the_cache_alone() {
+    for name in ["hot", "cyclic5", "churn"] {
+        let config = EmulateConfig {
+            cache: CacheDesign::KERNEL,
+            preset: Preset::default(),
+            behaviour: Preset::default().behaviour(),
+            seed: 1,
+            machine: Machine::built_in("power8-2016").unwrap(),
+        };
+        let mut recording = Recording::open(&real(name)).unwrap();
+        let whole = emulate(&mut recording, &config, &AtomicBool::new(false)).unwrap();
+        let alone = run(&real(name), &self::config(FIFO, 4));
+        let observed = whole.recorded.as_ref().unwrap().observed.clone().unwrap();
+        assert_eq!((observed.agreeing, observed.first_disagreement), (whole.accesses, None), "{name}");
+        assert_eq!((whole.hits, &whole.misses, &whole.stages), (alone.hits, &alone.misses, &alone.stages), "{name}");
+        assert_eq!(whole.outcomes.exits, whole.accesses);
+        assert!((whole.ns_per_access - alone.ns_per_access).abs() < 1e-6);
+    }
 }

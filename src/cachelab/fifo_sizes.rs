@@ -77,7 +77,7 @@ impl FifoSizes {
         let numbers = tags.iter().map(|tag| index(u64::from(tag.number())) + 1).max().unwrap_or(0);
         if numbers > self.generations.len() {
             let (keys, sizes) = (numbers as u64, self.sizes.len());
-            let mib = keys * (sizes as u64 + 1) * 4 >> 20;
+            let mib = (keys * (sizes as u64 + 1) * 4) >> 20;
             if mib > LIMIT_MIB {
                 return Err(LabError::Memory { keys, sizes, mib, limit: LIMIT_MIB });
             }

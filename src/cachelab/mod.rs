@@ -10,6 +10,7 @@
 mod advice;
 mod cost;
 mod details;
+mod emulated;
 mod fifo_sizes;
 mod index;
 mod indexed;
@@ -27,6 +28,7 @@ mod why;
 pub use advice::Advice;
 pub use cost::AccessCost;
 pub use details::DeviceRange;
+pub use emulated::{EmulateConfig, emulate};
 pub use fifo_sizes::FifoSizes;
 pub use intern::{Interner, Tag};
 pub use key::{KeyDesign, KeyKind};

@@ -8,7 +8,7 @@ use super::key::{KeyDesign, MOST_LANES, Tagger};
 use super::why::{Seen, Why};
 use super::{LabError, LabPolicy, Simulator, simulator};
 use crate::addr::Preset;
-use crate::kvm_hv::{CacheDesign, MissClass, PolicyKind};
+use crate::kvm_hv::{CacheDesign, MissClass, PolicyKind, Stage};
 use crate::machine::Machine;
 use crate::sim::{MissCount, Outcomes, Recorded, RunResult, StageRow};
 use crate::trace::{HitsKnown, Item, Recording, TraceError};
@@ -55,6 +55,16 @@ pub enum LabFailure {
         /// Sets.
         sets: u32,
     },
+    /// A recording that the emulated path cannot take.
+    #[error("{file}: access {access}: {what}")]
+    Path {
+        /// The file.
+        file: String,
+        /// Which access, from 1.
+        access: u64,
+        /// What stood in the way.
+        what: String,
+    },
     /// The emulated path, which tells the stages, could not be built.
     #[error("the stages of a hit and a miss cannot be told: {0}")]
     Cost(String),
@@ -65,11 +75,11 @@ pub(super) const STOP_EVERY: u64 = 1 << 16;
 
 /// What a replay adds up.
 #[derive(Default)]
-struct Sums {
-    accesses: u64,
-    hits: u64,
-    classes: [u64; MissClass::ALL.len()],
-    interrupted: bool,
+pub(super) struct Sums {
+    pub accesses: u64,
+    pub hits: u64,
+    pub classes: [u64; MissClass::ALL.len()],
+    pub interrupted: bool,
 }
 
 /// Replays a recording; `stop` ends it early, with what is done by then.
@@ -87,7 +97,10 @@ pub fn replay(recording: &mut Recording, config: &ReplayConfig, stop: &AtomicBoo
     } else {
         items(recording, config, per_set, &mut details, stop)?
     };
-    Ok(result(recording, config, &cost, &details, &sums))
+    let entries = usize::try_from(config.entries).unwrap_or(usize::MAX);
+    let stages = cost.stage_counts(entries, sums.hits, sums.accesses);
+    let ns_per_access = cost.mean_ns(entries, sums.hits, sums.accesses);
+    Ok(result(recording, config, &details, &sums, &stages, ns_per_access))
 }
 
 fn entries_per_set(config: &ReplayConfig) -> Result<u64, LabFailure> {
@@ -189,19 +202,21 @@ fn describe(config: &ReplayConfig) -> String {
     }
 }
 
-fn result(
+/// One type and one look for whatever ran a recording.
+pub(super) fn result(
     recording: &Recording,
     config: &ReplayConfig,
-    cost: &AccessCost,
     details: &Details,
     sums: &Sums,
+    stages: &[(Stage, u64)],
+    ns_per_access: f64,
 ) -> RunResult {
     let facts = recording.facts();
     let entries = usize::try_from(config.entries).unwrap_or(usize::MAX);
     let (accesses, off) = (sums.accesses, config.entries == 0);
     let (distinct_pages, pages) = details.pages();
     let (over_time, stretch) = details.over_time();
-    let row = |(stage, count): (crate::kvm_hv::Stage, u64)| {
+    let row = |&(stage, count): &(Stage, u64)| {
         let price = config.machine.stage.get(stage.name())?;
         let total_ns = count as f64 * price.ns;
         Some(StageRow { stage: stage.name(), count, ns: price.ns, total_ns, kind: price.kind })
@@ -230,7 +245,7 @@ fn result(
         layout: "",
         notify: String::new(),
         seed: config.seed,
-        virtual_s: accesses as f64 * cost.mean_ns(entries, sums.hits, accesses) / 1e9,
+        virtual_s: accesses as f64 * ns_per_access / 1e9,
         metric: None,
         accesses,
         mmio_accesses: accesses,
@@ -240,8 +255,8 @@ fn result(
         uncached: if off { accesses } else { 0 },
         outcomes: Outcomes::default(),
         attempts: accesses,
-        ns_per_access: cost.mean_ns(entries, sums.hits, accesses),
-        stages: cost.stage_counts(entries, sums.hits, accesses).into_iter().filter_map(row).collect(),
+        ns_per_access,
+        stages: stages.iter().filter_map(row).collect(),
         around: Vec::new(),
         paths: Vec::new(),
         jobs: Vec::new(),

@@ -1,6 +1,6 @@
 //! `hvmmio replay TRACE`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -49,7 +49,7 @@ struct DeviceEntry {
     last: u64,
 }
 
-fn devices(path: &PathBuf) -> Result<Vec<DeviceRange>, CliError> {
+fn devices(path: &Path) -> Result<Vec<DeviceRange>, CliError> {
     let text = read_text(path, "[[device]] tables: name, first, last").map_err(CliError::input)?;
     let file: DeviceFile = parse_toml(&path.display().to_string(), &text).map_err(CliError::input)?;
     if let Some(wrong) = file.device.iter().find(|device| device.last < device.first) {
@@ -69,7 +69,7 @@ pub(super) fn run(args: &Args) -> Result<Done, CliError> {
         key: args.recording.key(args.sets),
         counts_only: args.counts_only,
         seed: args.recording.seed,
-        devices: args.devices.as_ref().map_or_else(|| Ok(Vec::new()), devices)?,
+        devices: args.devices.as_deref().map_or_else(|| Ok(Vec::new()), devices)?,
         machine: args.recording.machine()?,
     };
     let stop = stop::flag()?;

@@ -57,7 +57,7 @@ type Input = BufReader<Box<dyn Read + Send>>;
 
 enum Form {
     Ftrace(Box<ftrace::Reader<Input>>),
-    OracleGeneral(OracleGeneral<Input>),
+    OracleGeneral(Box<OracleGeneral<Input>>),
     Csv(Box<CsvReader<Input>>),
     Native(Box<native::Reader<Input>>),
 }
@@ -89,7 +89,7 @@ impl Recording {
         let sniffed = sniff(start, &name);
         let form = match format.unwrap_or(sniffed) {
             TraceFormat::Ftrace => Form::Ftrace(Box::new(ftrace::Reader::new(&name, input))),
-            TraceFormat::OracleGeneral => Form::OracleGeneral(OracleGeneral::new(&name, input)),
+            TraceFormat::OracleGeneral => Form::OracleGeneral(Box::new(OracleGeneral::new(&name, input))),
             TraceFormat::Csv => Form::Csv(Box::new(CsvReader::new(&name, input)?)),
             TraceFormat::Native => Form::Native(Box::new(native::Reader::new(&name, input)?)),
         };

@@ -243,7 +243,7 @@ impl Zipf {
     #[inline]
     #[must_use]
     pub fn draw(&self, bits: u64) -> u32 {
-        let column = (bits >> 32) * self.columns.len() as u64 >> 32;
+        let column = ((bits >> 32) * self.columns.len() as u64) >> 32;
         let (stays, other) = self.columns[index(column)];
         if narrow(bits & 0xffff_ffff) < stays { narrow(column) } else { other }
     }
