@@ -1,4 +1,7 @@
 //! What a hit and a miss cost: read off the emulated path, priced by a machine model.
+//!
+//! Every access is priced as a store: a load does not ask the fast bus, which a run of the recording through the whole path
+//! (`hvmmio run TRACE`) tells apart.
 
 use crate::addr::{EffectiveAddr, GuestPhysAddr};
 use crate::book3s::insn::{Direction, Size};
