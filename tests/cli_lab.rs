@@ -31,6 +31,16 @@ fn replay_prints_simulated_and_observed_apart() {
 }
 
 #[test]
+fn run_of_a_recording_stands_beside_the_same_without_a_cache() {
+    let (code, out, error) = hvmmio(&["run", CHURN]);
+    assert_eq!(code, 0, "{error}");
+    for part in ["cache off", "missed: generation", "slow form, no cache", "the simulation says the same"] {
+        assert!(out.contains(part), "{part} in\n{out}");
+    }
+    assert_eq!(hvmmio(&["run", CHURN, "--vcpus", "2"]).0, 2);
+}
+
+#[test]
 fn sweep_ends_with_a_recommendation_and_draws_its_curves() {
     let folder = tempfile::tempdir().unwrap();
     let svg = folder.path().join("curves.svg");

@@ -221,7 +221,9 @@ pub(super) fn result(
         let total_ns = count as f64 * price.ns;
         Some(StageRow { stage: stage.name(), count, ns: price.ns, total_ns, kind: price.kind })
     };
-    let classes = MissClass::ALL.into_iter().filter(|_| !config.counts_only && !off);
+    let classes = MissClass::ALL.into_iter().filter(|_| !config.counts_only);
+    // Without a cache there is no class: everything is `uncached`.
+    let class_count = |class: MissClass| if off { 0 } else { sums.classes[class as usize] };
     let mut notes = facts.notes();
     if sums.interrupted {
         notes.push(format!("interrupted after {accesses} accesses: everything above is of these"));
@@ -251,7 +253,7 @@ pub(super) fn result(
         mmio_accesses: accesses,
         hits: sums.hits,
         hit_rate: rated.then(|| sums.hits as f64 / accesses as f64),
-        misses: classes.map(|class| MissCount { class: class.name(), count: sums.classes[class as usize] }).collect(),
+        misses: classes.map(|class| MissCount { class: class.name(), count: class_count(class) }).collect(),
         uncached: if off { accesses } else { 0 },
         outcomes: Outcomes::default(),
         attempts: accesses,
