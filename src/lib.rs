@@ -17,8 +17,10 @@
 //! | [`kvm_x86`] | what KVM on x86 does with a port or MMIO access, up to its exit to user space |
 //! | [`device`] | virtio notification and queues, null block, network echo, RTC, PCI host, the user space that owns devices |
 //! | [`machine`] | stage costs, each with its source |
+//! | [`trace`] | readers and writers of recordings: ftrace and perf text, own binary form, oracleGeneral, csv |
 //! | [`workload`] | fio jobs, netperf tests, access sequences; port I/O, RTC tick, PCI scan |
 //! | [`sim`] | the event engine in virtual time, and the x86 executor |
+//! | [`cachelab`] | the cache alone: replay, sweeps over sizes and policies, the optimum, advice |
 //! | [`host`] | real KVM; the only room with `unsafe` |
 //! | [`proof`] | reproduce published figures, calibrate, compare with a host |
 //! | [`report`] | tables, JSON, CSV |
@@ -76,6 +78,7 @@ compile_error!("hvmmio needs a 64-bit target: guest addresses and HPT indices ar
 
 pub mod addr;
 pub mod book3s;
+pub mod cachelab;
 pub mod cli;
 pub mod device;
 pub mod host;
@@ -86,4 +89,5 @@ pub mod machine;
 pub mod proof;
 pub mod report;
 pub mod sim;
+pub mod trace;
 pub mod workload;

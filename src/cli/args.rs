@@ -3,10 +3,13 @@
 use std::path::PathBuf;
 
 use crate::addr::{KernelBehaviour, Preset};
+use crate::cachelab::{KeyDesign, KeyKind};
 use crate::device::NotifyLayout;
 use crate::kvm_hv::{CacheDesign, PolicyKind};
+use crate::machine::{Kind, Machine};
 use crate::report::Format;
 use crate::sim::Scenario;
+use crate::trace::{Recording, TraceFormat};
 use crate::workload::pci_config::PciMethod;
 use crate::workload::ports::PortMode;
 
@@ -64,6 +67,59 @@ impl CacheArgs {
     pub fn apply(&self, design: CacheDesign) -> Result<CacheDesign, CliError> {
         let entries = self.entries.unwrap_or(design.entries() as u64);
         CacheDesign::new(entries, self.policy.unwrap_or(design.policy())).map_err(CliError::input)
+    }
+}
+
+/// What a recording's cache compares, and how the recording is read.
+#[derive(Debug, clap::Args)]
+pub(super) struct RecordingArgs {
+    /// A recording: ftrace, trace-cmd or perf script text, .hvt, csv with named columns, oracleGeneral; also as .gz or .zst
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// The recording's form, where it cannot be told from the file: ftrace, hvt, csv or oracle-general
+    #[arg(long, value_name = "FORM")]
+    pub from: Option<TraceFormat>,
+    /// What the cache compares: kernel (page, segment, generation), page (no invalidation) or per-hpte (removing an HPTE makes
+    /// its own entries old only)
+    #[arg(long, value_name = "KEY", default_value = "kernel")]
+    pub key: KeyKind,
+    /// One cache for all vCPUs of a VM instead of one each
+    #[arg(long)]
+    pub shared: bool,
+    /// Machine model that prices hits and misses, a built-in name or a .toml file
+    #[arg(long, value_name = "MODEL", default_value = "power8-2016")]
+    pub machine: String,
+    /// Seed of the random policy
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+}
+
+impl RecordingArgs {
+    /// Opens the recording.
+    pub fn open(&self) -> Result<Recording, CliError> {
+        Ok(Recording::open_as(&self.trace, self.from)?)
+    }
+
+    /// The machine model; one of POWER's path.
+    pub fn machine(&self) -> Result<Machine, CliError> {
+        let machine = match Machine::built_in(&self.machine) {
+            Some(machine) => machine,
+            None => Machine::read(&PathBuf::from(&self.machine)).map_err(CliError::input)?,
+        };
+        if machine.kind != Kind::Book3sHv {
+            let what = format!(
+                "machine {} is of kind {}: the MMIO HPTE cache is priced by one of kind book3s-hv",
+                machine.name,
+                machine.kind.name()
+            );
+            return Err(CliError::Input(what));
+        }
+        Ok(machine)
+    }
+
+    /// The key.
+    pub const fn key(&self, sets: u32) -> KeyDesign {
+        KeyDesign { kind: self.key, shared: self.shared, sets }
     }
 }
 

@@ -5,8 +5,10 @@ use std::process::ExitCode;
 
 use miette::{Diagnostic, MietteHandlerOpts, Report};
 
+use crate::cachelab::LabFailure;
 use crate::proof::{FitError, ReproduceError};
 use crate::sim::{ScenarioError, SimError};
+use crate::trace::TraceError;
 use crate::workload::sequence::SequenceError;
 
 /// A width that no message reaches.
@@ -93,5 +95,23 @@ impl From<FitError> for CliError {
 impl From<SequenceError> for CliError {
     fn from(error: SequenceError) -> Self {
         Self::input(error)
+    }
+}
+
+impl From<LabFailure> for CliError {
+    fn from(error: LabFailure) -> Self {
+        match error {
+            LabFailure::Cost(_) => Self::failed(error),
+            error => Self::input(error),
+        }
+    }
+}
+
+impl From<TraceError> for CliError {
+    fn from(error: TraceError) -> Self {
+        match error {
+            TraceError::Write { .. } => Self::failed(error),
+            error => Self::input(error),
+        }
     }
 }

@@ -11,10 +11,14 @@ mod host_run;
 mod list;
 mod output;
 mod progress;
+mod replay;
 mod reproduce;
 mod run;
 mod sequence;
 mod steps;
+mod stop;
+mod sweep;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -31,7 +35,7 @@ struct Cli {
 }
 
 const AFTER: &str = "Start with `hvmmio reproduce`: every published figure next to the simulated one.\n\
-                     Exit codes: 0 done, 1 the run failed or a comparison differed, 2 bad usage or input.";
+                     Exit codes: 0 done, 1 the run failed or a comparison differed, 2 bad usage or input, 130 interrupted.";
 
 #[derive(Debug, Subcommand)]
 enum Verb {
@@ -47,6 +51,12 @@ enum Verb {
     Reproduce(reproduce::Args),
     /// Run sequences of operations through the whole path and compare with their labels
     Sequence(sequence::Args),
+    /// Replay a recording on the cache alone: what hit, what missed and why
+    Replay(replay::Args),
+    /// Many sizes and policies over a recording: miss-ratio curves, the optimum, a recommendation
+    Sweep(sweep::Args),
+    /// Convert, make up and record traces
+    Trace(trace::Args),
     /// Derive what the published rows allow to derive of a machine model
     Calibrate(calibrate::Args),
 }
@@ -58,6 +68,8 @@ enum Done {
     Well,
     /// It ran, and what it found is a failure: labels that disagree, an access that retries for ever.
     Failed,
+    /// Ctrl-C ended it early; what was done by then was told.
+    Interrupted,
 }
 
 /// Parses the command line, runs the verb, returns the exit code.
@@ -78,11 +90,15 @@ pub fn main() -> ExitCode {
         Verb::List(args) => list::run(args),
         Verb::Reproduce(args) => reproduce::run(args),
         Verb::Sequence(args) => sequence::run(args),
+        Verb::Replay(args) => replay::run(args),
+        Verb::Sweep(args) => sweep::run(args),
+        Verb::Trace(args) => trace::run(args),
         Verb::Calibrate(args) => calibrate::run(args),
     };
     match done {
         Ok(Done::Well) => ExitCode::SUCCESS,
         Ok(Done::Failed) => ExitCode::from(1),
+        Ok(Done::Interrupted) => ExitCode::from(130),
         Err(error) => error.report(),
     }
 }

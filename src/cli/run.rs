@@ -1,17 +1,26 @@
 //! `hvmmio run SCENARIO`.
 
-use crate::machine::Kind;
+use std::path::Path;
+
+use crate::addr::Preset;
+use crate::cachelab::{EmulateConfig, emulate};
+use crate::kvm_hv::CacheDesign;
+use crate::machine::{Kind, Machine};
 use crate::report::RunReport;
 use crate::sim::{self, Baseline, Scenario, Workload};
+use crate::trace::Recording;
 
 use super::args::{CacheArgs, GuestArgs, KernelArgs, OutputArgs, WayArgs};
 use super::progress::Progress;
-use super::{CliError, Done, output};
+use super::{CliError, Done, output, stop};
+
+/// Model that prices a recording: the one of POWER.
+const DEFAULT_MACHINE: &str = "power8-2016";
 
 /// Arguments.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// A built-in scenario (see `hvmmio list`), a scenario file (.toml) or a fio job file (.fio)
+    /// A built-in scenario (see `hvmmio list`), a scenario file (.toml), a fio job file (.fio) or a recording (any other file)
     scenario: String,
     #[command(flatten)]
     cache: CacheArgs,
@@ -60,8 +69,56 @@ impl Args {
     }
 }
 
+/// Whether it names a recording: a file that is there and is neither a scenario nor a fio job.
+fn is_recording(name: &str) -> bool {
+    let path = Path::new(name);
+    let other = path.extension().is_some_and(|ending| ending == "toml" || ending == "fio");
+    let built_in = sim::scenario::BUILT_IN.iter().any(|(known, _)| *known == name);
+    !other && !built_in && path.is_file()
+}
+
+/// Runs a recording through the emulated path, without the cache and with it.
+fn run_recording(args: &Args) -> Result<Done, CliError> {
+    let guest = &args.guest;
+    let flags = [
+        ("--vcpus", guest.vcpus.is_some()),
+        ("--devices", guest.devices.is_some()),
+        ("--layout", guest.layout.is_some()),
+        ("--mode", !args.ways.mode.is_empty()),
+        ("--method", !args.ways.method.is_empty()),
+    ];
+    if let Some((flag, _)) = flags.iter().find(|(_, given)| *given) {
+        let what = format!("{flag} means nothing for {}: a recording says that itself", args.scenario);
+        return Err(CliError::Input(what));
+    }
+    let (mut preset, cache) = (Preset::default(), args.cache.apply(CacheDesign::KERNEL)?);
+    let mut behaviour = preset.behaviour();
+    args.kernel.apply(&mut preset, &mut behaviour)?;
+    let machine = Machine::built_in(DEFAULT_MACHINE).ok_or_else(|| CliError::failed("no machine model"))?;
+    let mut designs = vec![cache];
+    if !args.no_baseline && !cache.is_off() {
+        designs.insert(0, CacheDesign::OFF);
+    }
+    let stop = stop::flag()?;
+    let mut runs = Vec::new();
+    let mut interrupted = false;
+    for cache in designs {
+        let seed = guest.seed.unwrap_or(0);
+        let config = EmulateConfig { cache, preset, behaviour, seed, machine: machine.clone() };
+        let mut recording = Recording::open(Path::new(&args.scenario))?;
+        let run = emulate(&mut recording, &config, &stop)?;
+        interrupted |= run.recorded.as_ref().is_some_and(|recorded| recorded.interrupted);
+        runs.push(run);
+    }
+    output::write(&RunReport { runs }, &args.output)?;
+    Ok(if interrupted { Done::Interrupted } else { Done::Well })
+}
+
 /// Runs it.
 pub(super) fn run(args: &Args) -> Result<Done, CliError> {
+    if is_recording(&args.scenario) {
+        return run_recording(args);
+    }
     let mut scenario = Scenario::load(&args.scenario)?;
     args.check_kind(&scenario)?;
     scenario.cache = args.cache.apply(scenario.cache)?;

@@ -32,7 +32,7 @@ mod vm;
 mod vrma;
 
 pub use access::{Access, Fetch};
-pub use cache::{CacheDesign, CacheError, MmioCache, PolicyKind};
+pub use cache::{CacheDesign, CacheError, KERNEL_ENTRIES, MmioCache, PolicyKind};
 pub use early::{EarlyStep, Fault};
 pub use full::FullStep;
 pub use hcall::{BULK_REQUESTS, HcallError, HcallReturn, ProtectFlags, flags, number};

@@ -14,10 +14,14 @@ mod measured;
 mod on_host;
 mod proof;
 mod proof_x86;
+mod recorded;
 mod run;
 mod sequence;
 mod steps;
+mod svg;
+mod sweep;
 mod table;
+mod trace;
 mod what_if;
 
 use std::fmt;
@@ -36,6 +40,9 @@ pub use proof_x86::X86CalibrationReport;
 pub use run::RunReport;
 pub use sequence::SequencesReport;
 pub use steps::{CompareStepsReport, ComparedStreams, WatchReport, WatchedStream};
+pub use svg::{SvgError, curves};
+pub use sweep::SweepReport;
+pub use trace::TraceReport;
 
 /// How a report is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -9,7 +9,7 @@ use super::csv::Row;
 use super::exits::perf_kvm_stat;
 use super::table::figures;
 use super::{Report, grouped, percent, rate};
-use super::{kinds, measured, what_if};
+use super::{kinds, measured, recorded, what_if};
 
 /// A scenario run with one cache design or several.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -27,6 +27,7 @@ impl Report for RunReport {
         text += &stages(&self.runs);
         text += &exits(&self.runs);
         text += &measured::exits(&self.runs);
+        text += &recorded::tables(&self.runs);
         text += &remarks(&self.runs);
         text
     }
@@ -48,7 +49,9 @@ pub(super) fn heading(run: &RunResult) -> String {
         format!("{} with {}", run.kernel, switches.join(", "))
     };
     // A sequence has its own pages and no devices; on x86 the workload says which devices there are.
-    let guest = if run.config.is_some() {
+    let guest = if let Some(recorded) = &run.recorded {
+        format!("{}, {} vCPU(s)", recorded.format, run.vcpus)
+    } else if run.config.is_some() {
         format!("1 vCPU, {} virtio function(s)", run.devices)
     } else if run.workload == "sequence" || run.kind == Kind::X86 {
         "1 vCPU".to_owned()
@@ -332,6 +335,7 @@ fn rows_of(run: &RunResult, label: &str) -> Vec<Row> {
             rows.push(Row::new(&subject, quantity, value, unit, ""));
         }
     }
+    recorded::rows(run, &subject, &mut rows);
     for job in &run.jobs {
         let subject = format!("{subject}, {}", job.name);
         rows.push(Row::new(&subject, "completed", job.completed, "", ""));

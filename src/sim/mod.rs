@@ -10,6 +10,7 @@ mod engine;
 mod events;
 mod latencies;
 mod net;
+mod recorded;
 mod result;
 pub mod scenario;
 mod sequence;
@@ -31,6 +32,7 @@ use crate::machine::{Kind, Prices, SimTime};
 use crate::workload::sequence::SequenceError;
 
 pub use coalesced::DrainDelay;
+pub use recorded::{DeviceRow, Disagreement, ObservedCounts, PageRow, Recorded, TimeRow, VcpuRow};
 pub use result::{
     AroundRow, ExitCount, JobResult, KindStat, Latency, Measured, Metric, MissCount, PathShare, RamAsMmio, RunResult,
     StageRow,

@@ -8,6 +8,7 @@ use crate::workload::mixed::{KINDS, MixedKind};
 
 use super::coalesced::{Coalesced, DrainDelay};
 use super::engine::Core;
+use super::recorded::Recorded;
 use super::scenario::{Scenario, Workload};
 use super::stats::{Outcomes, Stats};
 use super::x86::{ConfigStats, ExitStat};
@@ -265,6 +266,9 @@ pub struct RunResult {
     /// What real KVM took; none of a simulation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured: Option<Measured>,
+    /// What a recording told beside it; none of any other run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<Recorded>,
     /// Remarks: what was ignored, what was made simpler.
     pub notes: Vec<String>,
     /// Why the run failed in its own terms: an access that retries for ever, a label that disagrees.
@@ -347,6 +351,7 @@ impl RunResult {
             drain_delay_ns: None,
             ram_as_mmio: stats.first_ram_as_mmio.map(|gpa| RamAsMmio { count: stats.ram_as_mmio, first_gpa: gpa.0 }),
             measured: None,
+            recorded: None,
             notes: Vec::new(),
             failure: None,
         }

@@ -3,13 +3,13 @@
 use super::Policy;
 
 #[derive(Clone, Debug)]
-pub(super) struct Clock {
+pub(crate) struct Clock {
     referenced: Box<[bool]>,
     hand: usize,
 }
 
 impl Clock {
-    pub(super) fn new(entries: usize) -> Self {
+    pub(crate) fn new(entries: usize) -> Self {
         Self { referenced: vec![false; entries].into_boxed_slice(), hand: 0 }
     }
 }

@@ -4,11 +4,11 @@
 //! more in one allocation made at creation. A policy is one file behind [`Policy`]: a new one is a new file and a
 //! line in [`PolicyKind`].
 
-mod clock;
+pub(crate) mod clock;
 mod lru;
-mod random;
-mod round_robin;
-mod sieve;
+pub(crate) mod random;
+pub(crate) mod round_robin;
+pub(crate) mod sieve;
 mod slots;
 
 use std::fmt;

@@ -7,14 +7,14 @@ use super::Policy;
 use crate::addr::index;
 
 #[derive(Clone, Debug)]
-pub(super) struct Random {
+pub(crate) struct Random {
     entries: usize,
     filled: usize,
     rng: Xoshiro256PlusPlus,
 }
 
 impl Random {
-    pub(super) fn new(entries: usize, seed: u64) -> Self {
+    pub(crate) fn new(entries: usize, seed: u64) -> Self {
         Self { entries, filled: 0, rng: Xoshiro256PlusPlus::seed_from_u64(seed) }
     }
 }

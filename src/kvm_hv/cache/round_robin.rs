@@ -3,13 +3,13 @@
 use super::Policy;
 
 #[derive(Clone, Debug)]
-pub(super) struct RoundRobin {
+pub(crate) struct RoundRobin {
     entries: usize,
     next: usize,
 }
 
 impl RoundRobin {
-    pub(super) const fn new(entries: usize) -> Self {
+    pub(crate) const fn new(entries: usize) -> Self {
         Self { entries, next: 0 }
     }
 }

@@ -7,7 +7,7 @@ use super::Policy;
 const NONE: usize = usize::MAX;
 
 #[derive(Clone, Debug)]
-pub(super) struct Sieve {
+pub(crate) struct Sieve {
     nodes: Box<[Node]>,
     filled: usize,
     head: usize,
@@ -23,7 +23,7 @@ struct Node {
 }
 
 impl Sieve {
-    pub(super) fn new(entries: usize) -> Self {
+    pub(crate) fn new(entries: usize) -> Self {
         let node = Node { newer: NONE, older: NONE, visited: false };
         Self { nodes: vec![node; entries].into_boxed_slice(), filled: 0, head: NONE, tail: NONE, hand: NONE }
     }

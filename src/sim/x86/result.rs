@@ -59,6 +59,7 @@ pub(super) fn collect(scenario: &Scenario, stats: &X86Stats, now: SimTime, told:
         drain_delay_ns: None,
         ram_as_mmio: None,
         measured: None,
+        recorded: None,
         notes: told.notes,
         failure: None,
     }

@@ -200,6 +200,7 @@ impl Told {
             drain_delay_ns: None,
             ram_as_mmio: None,
             measured: Some(measured),
+            recorded: None,
             notes: self.notes,
             failure: None,
         }
