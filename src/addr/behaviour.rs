@@ -72,6 +72,15 @@ impl Preset {
         }
         behaviour
     }
+
+    /// The nearest for a running kernel by its release (`uname -r`): Linux 6.12's from 6.12 on, else Linux 6.1's; `None` if
+    /// the text does not begin with two numbers.
+    #[must_use]
+    pub fn of_release(release: &str) -> Option<Self> {
+        let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+        let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else { return None };
+        Some(if (major, minor) >= (6, 12) { Self::Linux6_12 } else { Self::Linux6_1 })
+    }
 }
 
 impl fmt::Display for Preset {
@@ -320,6 +329,16 @@ mod tests {
     #[test]
     fn the_default_is_linux_6_12_and_6_1_differs_in_the_room_rule_and_prefixed_instructions() {
         assert_eq!(KernelBehaviour::default(), Preset::default().behaviour());
+        for (release, preset) in [
+            ("6.1.0-50-powerpc64le", Some(Preset::Linux6_1)),
+            ("6.12.95+deb12-powerpc64le", Some(Preset::Linux6_12)),
+            ("7.0", Some(Preset::Linux6_12)),
+            ("5.19.1", Some(Preset::Linux6_1)),
+            ("unknown", None),
+            ("6", None),
+        ] {
+            assert_eq!(Preset::of_release(release), preset, "{release}");
+        }
         let old = Preset::Linux6_1.behaviour();
         assert_eq!(
             old.differences(&KernelBehaviour::default()),

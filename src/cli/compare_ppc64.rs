@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::Args;
-use crate::addr::KernelBehaviour;
+use crate::addr::Preset;
 use crate::cli::progress::Progress;
 use crate::cli::steps::watched_hazards;
 use crate::cli::{CliError, Done, output};
@@ -18,7 +18,9 @@ use crate::workload::sequence::Sequence;
 const ACCESSES: u64 = 1000;
 
 pub(super) fn run(args: &Args) -> Result<Done, CliError> {
-    let mut behaviour = KernelBehaviour::default();
+    // What runs here, as near as a preset comes.
+    let kernel = Preset::of_release(&release()).unwrap_or_default();
+    let mut behaviour = kernel.behaviour();
     for setting in &args.set {
         behaviour.set(setting).map_err(CliError::input)?;
     }
@@ -44,15 +46,15 @@ pub(super) fn run(args: &Args) -> Result<Done, CliError> {
             }
             None => watched_hazards(look)?,
         };
-        let switches = behaviour.differences(&KernelBehaviour::default());
-        let report = WatchReport { real: Some(release()), switches, streams };
+        let switches = behaviour.differences(&kernel.behaviour());
+        let report = WatchReport { real: Some(release()), kernel, switches, streams };
         output::write(&report, &args.output)?;
         return Ok(if report.well() { Done::Well } else { Done::Failed });
     }
     let compared = drawn(&mut make, &config, args)?;
     let accesses = args.accesses.unwrap_or(ACCESSES);
     let name = format!("streams of {accesses} accesses, seeds from {}", args.seed);
-    let report = CompareStepsReport::new(&release(), &behaviour, vec![ComparedStreams { name, compared }]);
+    let report = CompareStepsReport::new(&release(), kernel, &behaviour, vec![ComparedStreams { name, compared }]);
     output::write(&report, &args.output)?;
     Ok(if report.equal() { Done::Well } else { Done::Failed })
 }

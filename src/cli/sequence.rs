@@ -39,7 +39,7 @@ pub(super) fn run(args: &Args) -> Result<Done, CliError> {
     args.kernel.apply(&mut preset, &mut behaviour)?;
     let cache = args.cache.apply(CacheDesign::KERNEL)?;
     if args.hazards {
-        return hazards(args, &StepsConfig { cache, behaviour, ..StepsConfig::default() });
+        return hazards(args, preset, &StepsConfig { cache, behaviour, ..StepsConfig::default() });
     }
     let config = SequenceConfig { cache, behaviour, guest: Guest::default(), seed: args.seed };
     let read = args.files.iter().map(|file| Sequence::read(file)).collect::<Result<Vec<_>, _>>()?;
@@ -49,11 +49,11 @@ pub(super) fn run(args: &Args) -> Result<Done, CliError> {
     Ok(if report.agrees() { Done::Well } else { Done::Failed })
 }
 
-fn hazards(args: &Args, config: &StepsConfig) -> Result<Done, CliError> {
+fn hazards(args: &Args, kernel: Preset, config: &StepsConfig) -> Result<Done, CliError> {
     let streams = super::steps::watched_hazards(|watched| {
         crate::proof::compare_steps::watch_simulated(config, watched).map_err(CliError::failed)
     })?;
-    let switches = config.behaviour.differences(&crate::addr::KernelBehaviour::default());
-    output::write(&WatchReport { real: None, switches, streams }, &args.output)?;
+    let switches = config.behaviour.differences(&kernel.behaviour());
+    output::write(&WatchReport { real: None, kernel, switches, streams }, &args.output)?;
     Ok(Done::Well)
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::addr::KernelBehaviour;
+use crate::addr::{KernelBehaviour, Preset};
 use crate::proof::compare_steps::{Seen, StepCounts, StepsCompared};
 
 use super::csv::Row;
@@ -21,19 +21,21 @@ pub struct ComparedStreams {
 /// A comparison of streams.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CompareStepsReport {
-    /// The real side: release, processor.
+    /// The real side: its release.
     pub real: String,
-    /// Switches of the simulated kernel that differ from Linux 6.12's.
+    /// The simulated kernel.
+    pub kernel: Preset,
+    /// Its switches that differ from the preset's.
     pub switches: Vec<(&'static str, &'static str)>,
     /// What was compared.
     pub parts: Vec<ComparedStreams>,
 }
 
 impl CompareStepsReport {
-    /// Of streams compared with a kernel simulated so.
+    /// Of streams compared with `kernel`, its switches set as in `simulated`.
     #[must_use]
-    pub fn new(real: &str, simulated: &KernelBehaviour, parts: Vec<ComparedStreams>) -> Self {
-        Self { real: real.to_owned(), switches: simulated.differences(&KernelBehaviour::default()), parts }
+    pub fn new(real: &str, kernel: Preset, simulated: &KernelBehaviour, parts: Vec<ComparedStreams>) -> Self {
+        Self { real: real.to_owned(), kernel, switches: simulated.differences(&kernel.behaviour()), parts }
     }
 
     /// Whether nothing differed.
@@ -64,14 +66,14 @@ fn quantities(counts: &StepCounts) -> [(&'static str, u64); 16] {
     ]
 }
 
-fn beside(real: &str, switches: &[(&str, &str)]) -> String {
+fn beside(real: &str, kernel: Preset, switches: &[(&str, &str)]) -> String {
     let switches: Vec<_> = switches.iter().map(|(name, value)| format!(" {name}={value}")).collect();
-    format!("real kernel {real} beside the simulated linux-6.12{}\n", switches.concat())
+    format!("real kernel {real} beside the simulated {kernel}{}\n", switches.concat())
 }
 
 impl Report for CompareStepsReport {
     fn table(&self) -> String {
-        let mut text = beside(&self.real, &self.switches) + "\n";
+        let mut text = beside(&self.real, self.kernel, &self.switches) + "\n";
         let mut header = vec!["compared"];
         header.extend(self.parts.iter().map(|part| part.name.as_str()));
         let mut table = figures(&header);
@@ -110,7 +112,9 @@ pub struct WatchReport {
     /// The real side, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub real: Option<String>,
-    /// Switches of the simulated kernel that differ from Linux 6.12's.
+    /// The simulated kernel.
+    pub kernel: Preset,
+    /// Its switches that differ from the preset's.
     pub switches: Vec<(&'static str, &'static str)>,
     /// The streams, with what is to be said of each.
     pub streams: Vec<WatchedStream>,
@@ -136,7 +140,7 @@ impl WatchReport {
 impl Report for WatchReport {
     fn table(&self) -> String {
         let mut text = match &self.real {
-            Some(real) => beside(real, &self.switches),
+            Some(real) => beside(real, self.kernel, &self.switches),
             None => "simulated only: the real kernel's side needs a ppc64 host\n".to_owned(),
         };
         for WatchedStream { about, seen } in &self.streams {
