@@ -249,15 +249,15 @@ fn wide_refused_vectors_without_word_or_doubleword_elements_fail_before_any_exit
 }
 
 #[test]
-fn unsupported_store_shows_what_analyse_instr_made_of_it_with_issstore_on_failure_analysed() {
+fn unsupported_store_shows_what_analyse_instr_made_of_it() {
     // stq r6,0(r4); stmw r30,0(r4); stwcx. r3,0,r4: known stores, whatever the previous MMIO was.
     for word in [0xf8c4_0002, 0xbfc4_0000, 0x7c60_212d] {
-        let mut world = world_of(Endian::Little, &["issstore_on_failure=analysed"]);
+        let mut world = world(Endian::Little);
         let record = world.run_at(word, mmio_ea(0), Direction::Store);
         assert_eq!(reflected(&record), DSISR_BADACCESS | DSISR_ISSTORE, "{word:#x}");
     }
     // stwu r3,16(0), an invalid form, is unknown to it: no store, even after one.
-    let mut world = world_of(Endian::Little, &["issstore_on_failure=analysed"]);
+    let mut world = world(Endian::Little);
     world.store(mmio_ea(0));
     let invalid = load_store("stwu", 3, 0, Offset::Displacement(16)).unwrap();
     assert_eq!(reflected(&world.run_at(invalid, mmio_ea(0), Direction::Store)), DSISR_BADACCESS);

@@ -9,6 +9,7 @@ use hvmmio::addr::{EffectiveAddr, GuestPhysAddr, Vsid};
 use hvmmio::book3s::hash::HashKey;
 use hvmmio::book3s::hpte::{HPTE_R_C, HPTE_R_G, HPTE_R_I, HPTE_R_M, HPTE_R_R, HPTE_V_BOLTED, HPTE_V_VALID, PP_RWXX};
 use hvmmio::book3s::insn::{Direction, Offset, load_store};
+use hvmmio::book3s::msr::{DSISR_BADACCESS, DSISR_ISSTORE};
 use hvmmio::book3s::slb::SegmentSize;
 use hvmmio::book3s::{Hpte, PageSize, SlbEntry};
 use hvmmio::host::ppc64::{HashGuest, System, Tracing};
@@ -293,4 +294,28 @@ fn the_trace_instance_and_its_kprobe_go_when_a_signal_ends_the_process() {
         assert!(!child.wait().unwrap().success());
         assert_eq!(instances(child.id()), 0, "SIG{signal}");
     }
+}
+
+#[test]
+fn a_refused_quadword_access_sets_dsisr_by_what_it_is_not_by_the_mmio_before_it() {
+    let Some(mut guest) = guest() else { return };
+    // Fields of a quadword access: an even RT, DS form for the store, DQ form for the load.
+    let fields = 14 << 21 | u32::from(GuestAccess::RA) << 16;
+    let refused = |word| Step::Guest(GuestOp::Access(GuestAccess { word, ra: MMIO_EA, rb: 0, rt: 0 }));
+    let (stq, lq) = (62 << 26 | fields | 2, 56 << 26 | fields);
+    let steps = [
+        access("lwz", MMIO_EA, 0),
+        refused(stq),
+        access("stw", MMIO_EA, 0),
+        refused(stq),
+        access("lwz", MMIO_EA, 0),
+        refused(lq),
+        access("stw", MMIO_EA, 0),
+        refused(lq),
+    ];
+    let answers = guest.perform(&steps).unwrap();
+    let ends: Vec<_> = answers.iter().skip(1).step_by(2).map(|answer| seen(answer).end).collect();
+    let interrupt = |dsisr| End::Interrupt { vector: 0x300, dsisr, dar: MMIO_EA };
+    let (store, load) = (interrupt(DSISR_BADACCESS | DSISR_ISSTORE), interrupt(DSISR_BADACCESS));
+    assert_eq!(ends, [store, store, load, load], "after a load and a store: stq, then lq");
 }

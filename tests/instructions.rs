@@ -164,9 +164,9 @@ fn wide_refused_lq_and_stq_fail_before_any_exit() {
 }
 
 #[test]
-fn unsupported_store_is_a_data_storage_interrupt_at_the_same_nip_with_the_previous_direction() {
+fn unsupported_store_is_a_data_storage_interrupt_at_the_same_nip_with_the_previous_direction_if_stale() {
     for word in REFUSED_STORES {
-        let mut world = little(&[]);
+        let mut world = little(&["issstore_on_failure=stale"]);
         let ea = EffectiveAddr(mmio_ea(0).0 + 0x20);
         let dsisr = |world: &mut World| match world.run_at(word, ea, Direction::Store).outcome {
             Outcome::Reflected(Interrupt::DataStorage { dsisr, dar }) => {

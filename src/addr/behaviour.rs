@@ -215,13 +215,13 @@ switches! {
     }
     /// Which direction DSISR shows when an instruction cannot be emulated.
     issstore_on_failure: IssstoreOnFailure {
-        /// `mmio_is_write` of the previous MMIO, if the refusal comes before it is set.
-        #[default]
+        /// `mmio_is_write` of the previous MMIO, if the refusal comes before it is set: older kernels, by reading the source.
         Stale = "stale",
         /// The refused access's own direction.
         Exact = "exact",
-        /// That of what `analyse_instr` made of the word, which `mmio_is_write` is set to before the refusal: by reading the
-        /// source of 5.18 and later, not seen on a running kernel. A word it does not know counts as a load.
+        /// That of what `analyse_instr` made of the word, which `mmio_is_write` is set to before the refusal: seen on 6.1 and
+        /// 6.12 (`tests/host_ppc64.rs`). A word it does not know counts as a load.
+        #[default]
         Analysed = "analysed",
     }
     /// H0: what installing a new HPT does to `mmio_update`.
@@ -303,7 +303,7 @@ impl KernelBehaviour {
     pub const LINUX_6_12: Self = Self {
         coalesced_room: CoalescedRoom::Fixed,
         key_on_page_out: KeyOnPageOut::Cleared,
-        issstore_on_failure: IssstoreOnFailure::Stale,
+        issstore_on_failure: IssstoreOnFailure::Analysed,
         generation_on_new_hpt: GenerationOnNewHpt::Reset,
         zone_lookup: ZoneLookup::SortedContainment,
         fill_when_memslot_backed: FillWhenMemslotBacked::Yes,
