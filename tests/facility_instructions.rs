@@ -17,17 +17,13 @@ const HIGH: u64 = 0x0001_0203_0405_0607;
 const LOW: u64 = 0x0809_0a0b_0c0d_0e0f;
 
 /// r4 is the device's address, r6 is 0, every facility is on.
-fn world_of(endian: Endian, switches: &[&str]) -> World {
-    let mut world = World::with(switches, VcpuConfig { endian, ..VcpuConfig::default() });
+fn world(endian: Endian) -> World {
+    let mut world = World::with(&[], VcpuConfig { endian, ..VcpuConfig::default() });
     world.enter_mmio(0);
     world.vcpu.gpr[4] = mmio_ea(0).0;
     world.vcpu.pc = PC;
     world.vcpu.msr |= ALL;
     world
-}
-
-fn world(endian: Endian) -> World {
-    world_of(endian, &[])
 }
 
 fn word(name: &str, rt: u8) -> u32 {

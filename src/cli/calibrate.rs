@@ -56,57 +56,59 @@ pub(super) fn run(args: &Args) -> Result<Done, CliError> {
     Ok(Done::Well)
 }
 
+/// The model's name where its file does not give one.
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", all(target_arch = "powerpc64", target_endian = "little"))))]
+const THIS_HOST: &str = "this-host";
+
+/// Fits a model to this host, called as its file is, and writes it and the report.
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", all(target_arch = "powerpc64", target_endian = "little"))))]
+fn measured<M: crate::report::Report>(
+    args: &Args,
+    fit: impl FnOnce(&str, &mut dyn FnMut(f64)) -> Result<M, CliError>,
+    text: fn(&M) -> &str,
+) -> Result<Done, CliError> {
+    let stem = args.output.as_ref().and_then(|path| path.file_stem()?.to_str());
+    let mut progress = super::progress::Progress::new("this host");
+    let model = fit(stem.unwrap_or(THIS_HOST), &mut |share| progress.at(share))?;
+    drop(progress);
+    if let Some(path) = &args.output {
+        output::write_file(path, text(&model))?;
+    }
+    output::print(&model.render(args.format).map_err(CliError::failed)?)?;
+    Ok(Done::Well)
+}
+
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod here {
-    use super::super::progress::Progress;
-    use super::super::{CliError, Done, output};
-    use super::Args;
+    use super::super::{CliError, Done};
+    use super::{Args, measured};
     use crate::host::x86_64::System;
     use crate::proof::host_fit::fit_host;
-    use crate::report::Report as _;
-
-    /// The model's name where its file does not give one.
-    const NAME: &str = "this-host";
 
     pub(super) fn measure(args: &Args) -> Result<Done, CliError> {
         let system = System::open().map_err(CliError::failed)?;
-        let stem = args.output.as_ref().and_then(|path| path.file_stem()?.to_str());
-        let mut progress = Progress::new("this host");
-        let model =
-            fit_host(&system, stem.unwrap_or(NAME), &mut |share| progress.at(share)).map_err(CliError::failed)?;
-        drop(progress);
-        if let Some(path) = &args.output {
-            output::write_file(path, &model.text)?;
-        }
-        output::print(&model.render(args.format).map_err(CliError::failed)?)?;
-        Ok(Done::Well)
+        measured(
+            args,
+            |name, progress| fit_host(&system, name, progress).map_err(CliError::failed),
+            |model| &model.text,
+        )
     }
 }
 
 #[cfg(all(target_os = "linux", target_arch = "powerpc64", target_endian = "little"))]
 mod here {
-    use super::super::progress::Progress;
-    use super::super::{CliError, Done, output};
-    use super::Args;
+    use super::super::{CliError, Done};
+    use super::{Args, measured};
     use crate::host::ppc64::System;
     use crate::proof::store_fit::fit_stores;
-    use crate::report::Report as _;
-
-    /// The model's name where its file does not give one.
-    const NAME: &str = "this-host";
 
     pub(super) fn measure(args: &Args) -> Result<Done, CliError> {
         let system = System::open().map_err(CliError::failed)?;
-        let stem = args.output.as_ref().and_then(|path| path.file_stem()?.to_str());
-        let mut progress = Progress::new("this host");
-        let model = fit_stores(&system, stem.unwrap_or(NAME), &mut |share| progress.at(share));
-        let model = model.map_err(CliError::failed)?;
-        drop(progress);
-        if let Some(path) = &args.output {
-            output::write_file(path, &model.text)?;
-        }
-        output::print(&model.render(args.format).map_err(CliError::failed)?)?;
-        Ok(Done::Well)
+        measured(
+            args,
+            |name, progress| fit_stores(&system, name, progress).map_err(CliError::failed),
+            |model| &model.text,
+        )
     }
 }
 

@@ -6,9 +6,9 @@ use crate::addr::KernelBehaviour;
 use crate::kvm_x86::FastMmio;
 use crate::proof::compare::{Compared, Counts};
 
+use super::Report;
+use super::compared::{self, Column};
 use super::csv::Row;
-use super::table::figures;
-use super::{Report, grouped};
 
 /// Something that was compared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -39,6 +39,15 @@ impl CompareReport {
         let switches = simulated.0.differences(&KernelBehaviour::default());
         Self { kernel: kernel.to_owned(), switches, fast_mmio: simulated.1, parts }
     }
+
+    fn columns(&self) -> Vec<Column> {
+        let column = |part: &ComparedPart| Column {
+            name: part.name.clone(),
+            counts: quantities(&part.compared.counts).to_vec(),
+            difference: part.compared.difference.as_ref().map(ToString::to_string),
+        };
+        self.parts.iter().map(column).collect()
+    }
 }
 
 fn quantities(counts: &Counts) -> [(&'static str, u64); 11] {
@@ -65,35 +74,11 @@ impl Report for CompareReport {
             FastMmio::Never => "fast MMIO bus not asked before decoding",
         };
         let (kernel, switches) = (&self.kernel, switches.concat());
-        let mut text = format!("real kernel {kernel} beside the simulated linux-6.12{switches}, {fast}\n\n");
-        let mut header = vec!["compared"];
-        header.extend(self.parts.iter().map(|part| part.name.as_str()));
-        let mut table = figures(&header);
-        let columns: Vec<_> = self.parts.iter().map(|part| quantities(&part.compared.counts)).collect();
-        for line in 0..columns.first().map_or(0, |column| column.len()) {
-            let cells = columns.iter().map(|column| grouped(column[line].1));
-            table.add_row(std::iter::once(columns[0][line].0.to_owned()).chain(cells));
-        }
-        let found = |part: &ComparedPart| if part.compared.difference.is_some() { "DIFFERENT" } else { "equal" };
-        table.add_row(std::iter::once("outcome").chain(self.parts.iter().map(found)));
-        text += &format!("{table}\n");
-        for part in &self.parts {
-            if let Some(difference) = &part.compared.difference {
-                text += &format!("\n{}: {difference}", part.name);
-            }
-        }
-        text
+        let text = format!("real kernel {kernel} beside the simulated linux-6.12{switches}, {fast}\n\n");
+        text + &compared::table(&self.columns())
     }
 
     fn rows(&self) -> Vec<Row> {
-        let mut rows = Vec::new();
-        for part in &self.parts {
-            for (quantity, count) in quantities(&part.compared.counts) {
-                rows.push(Row::new(&part.name, quantity.trim(), count, "", ""));
-            }
-            let difference = part.compared.difference.as_ref().map_or_else(|| "equal".to_owned(), ToString::to_string);
-            rows.push(Row::new(&part.name, "outcome", difference, "", ""));
-        }
-        rows
+        compared::rows(&self.columns())
     }
 }

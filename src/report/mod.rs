@@ -2,6 +2,7 @@
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod compare;
+mod compared;
 pub mod csv;
 mod exits;
 mod host;

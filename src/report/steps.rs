@@ -5,9 +5,10 @@ use serde::Serialize;
 use crate::addr::{KernelBehaviour, Preset};
 use crate::proof::compare_steps::{Seen, StepCounts, StepsCompared};
 
+use super::Report;
+use super::compared::{self, Column};
 use super::csv::Row;
 use super::table::figures;
-use super::{Report, grouped};
 
 /// Streams of one kind that were compared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -36,6 +37,15 @@ impl CompareStepsReport {
     #[must_use]
     pub fn new(real: &str, kernel: Preset, simulated: &KernelBehaviour, parts: Vec<ComparedStreams>) -> Self {
         Self { real: real.to_owned(), kernel, switches: simulated.differences(&kernel.behaviour()), parts }
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let column = |part: &ComparedStreams| Column {
+            name: part.name.clone(),
+            counts: quantities(&part.compared.counts).to_vec(),
+            difference: part.compared.difference.as_ref().map(ToString::to_string),
+        };
+        self.parts.iter().map(column).collect()
     }
 
     /// Whether nothing differed.
@@ -73,36 +83,11 @@ fn beside(real: &str, kernel: Preset, switches: &[(&str, &str)]) -> String {
 
 impl Report for CompareStepsReport {
     fn table(&self) -> String {
-        let mut text = beside(&self.real, self.kernel, &self.switches) + "\n";
-        let mut header = vec!["compared"];
-        header.extend(self.parts.iter().map(|part| part.name.as_str()));
-        let mut table = figures(&header);
-        let columns: Vec<_> = self.parts.iter().map(|part| quantities(&part.compared.counts)).collect();
-        for line in 0..columns.first().map_or(0, |column| column.len()) {
-            let cells = columns.iter().map(|column| grouped(column[line].1));
-            table.add_row(std::iter::once(columns[0][line].0.to_owned()).chain(cells));
-        }
-        let found = |part: &ComparedStreams| if part.compared.difference.is_some() { "DIFFERENT" } else { "equal" };
-        table.add_row(std::iter::once("outcome").chain(self.parts.iter().map(found)));
-        text += &format!("{table}\n");
-        for part in &self.parts {
-            if let Some(difference) = &part.compared.difference {
-                text += &format!("\n{}: {difference}", part.name);
-            }
-        }
-        text
+        beside(&self.real, self.kernel, &self.switches) + "\n" + &compared::table(&self.columns())
     }
 
     fn rows(&self) -> Vec<Row> {
-        let mut rows = Vec::new();
-        for part in &self.parts {
-            for (quantity, count) in quantities(&part.compared.counts) {
-                rows.push(Row::new(&part.name, quantity.trim(), count, "", ""));
-            }
-            let difference = part.compared.difference.as_ref().map_or_else(|| "equal".to_owned(), ToString::to_string);
-            rows.push(Row::new(&part.name, "outcome", difference, "", ""));
-        }
-        rows
+        compared::rows(&self.columns())
     }
 }
 

@@ -106,26 +106,6 @@ struct Steps {
     value: u64,
 }
 
-/// Pages that operations name.
-fn pages(op: &Op) -> Vec<Page> {
-    match op {
-        Op::Store(page)
-        | Op::Load(page)
-        | Op::Enter(page, _)
-        | Op::Remove(page)
-        | Op::Protect(page, _)
-        | Op::Read(page)
-        | Op::ClearRef(page)
-        | Op::ClearMod(page)
-        | Op::PageOut(page)
-        | Op::PageIn(page) => vec![*page],
-        Op::Reenter(page) | Op::MemslotCreate(page) | Op::MemslotDelete(page) => vec![Page::Mmio(*page)],
-        Op::BulkRemove(pages) => pages.clone(),
-        Op::DirtyLog(_) => vec![Page::Ram(0)],
-        Op::NewHpt(_) | Op::ResetHpt => Vec::new(),
-    }
-}
-
 impl Steps {
     fn new(sequence: &Sequence) -> Result<Self, LineError> {
         let script = Script::new(ORDER)?;
@@ -134,7 +114,7 @@ impl Steps {
         for (slot, ea) in [(1, MMIO_EA), (2, RAM_EA)] {
             it.script.segment(&it.guest, slot, EffectiveAddr(ea));
         }
-        let named: Vec<Page> = sequence.lines().iter().flat_map(|line| pages(&line.op)).collect();
+        let named: Vec<Page> = sequence.lines().iter().flat_map(|line| line.op.pages()).collect();
         let ram = named.iter().filter_map(|page| if let Page::Ram(n) = page { Some(u64::from(*n) + 1) } else { None });
         it.ram_pages = ram.max().unwrap_or(0);
         if it.ram_pages > 0 {

@@ -108,6 +108,29 @@ pub enum Op {
     ResetHpt,
 }
 
+impl Op {
+    /// The pages it names. Dirty logging is of the memslot behind RAM page 0.
+    #[must_use]
+    pub fn pages(&self) -> Vec<Page> {
+        match self {
+            Self::Store(page)
+            | Self::Load(page)
+            | Self::Enter(page, _)
+            | Self::Remove(page)
+            | Self::Protect(page, _)
+            | Self::Read(page)
+            | Self::ClearRef(page)
+            | Self::ClearMod(page)
+            | Self::PageOut(page)
+            | Self::PageIn(page) => vec![*page],
+            Self::Reenter(page) | Self::MemslotCreate(page) | Self::MemslotDelete(page) => vec![Page::Mmio(*page)],
+            Self::BulkRemove(pages) => pages.clone(),
+            Self::DirtyLog(_) => vec![Page::Ram(0)],
+            Self::NewHpt(_) | Self::ResetHpt => Vec::new(),
+        }
+    }
+}
+
 impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use crate::kvm_hv::memslot::DirtyLog;

@@ -123,7 +123,7 @@ impl Runner {
         let stride = actual.bytes().max(1 << vm.page_shift());
         let (entered, next_segment, value) = (BTreeMap::new(), 0, config.seed);
         let mut runner = Self { vm, vcpu, guest: config.guest, store, load, stride, entered, next_segment, value };
-        let pages: Vec<Page> = sequence.lines().iter().flat_map(|line| pages(&line.op)).collect();
+        let pages: Vec<Page> = sequence.lines().iter().flat_map(|line| line.op.pages()).collect();
         let ram = pages.iter().filter_map(|page| if let Page::Ram(n) = page { Some(u64::from(*n) + 1) } else { None });
         if let Some(count) = ram.max() {
             runner.create_memslot(RAM_SLOT, GuestPhysAddr(0), count * stride).map_err(|e| setup(e.into()))?;
@@ -291,26 +291,5 @@ impl Runner {
         let pp = if protection == Protection::ReadOnly { PP_RXRX } else { PP_RWXX };
         let r = entry.r & !(HPTE_R_PP0 | HPTE_R_PP) | pp;
         self.vm.h_protect(ProtectFlags::from_r(r), at, 0)
-    }
-}
-
-/// The pages an operation names.
-fn pages(op: &Op) -> Vec<Page> {
-    match op {
-        Op::Store(page)
-        | Op::Load(page)
-        | Op::Enter(page, _)
-        | Op::Remove(page)
-        | Op::Protect(page, _)
-        | Op::Read(page)
-        | Op::ClearRef(page)
-        | Op::ClearMod(page)
-        | Op::PageOut(page)
-        | Op::PageIn(page) => vec![*page],
-        Op::Reenter(page) | Op::MemslotCreate(page) | Op::MemslotDelete(page) => vec![Page::Mmio(*page)],
-        Op::BulkRemove(pages) => pages.clone(),
-        // Dirty logging needs a memslot to log.
-        Op::DirtyLog(_) => vec![Page::Ram(0)],
-        Op::NewHpt(_) | Op::ResetHpt => Vec::new(),
     }
 }
