@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use hvmmio::addr::KernelBehaviour;
+use hvmmio::kvm_hv::memslot::DirtyLog;
 use hvmmio::kvm_hv::{CacheDesign, PolicyKind};
 use hvmmio::proof::compare_steps::{StepCounts, StepStream, StepsCompared, compare_steps};
 use hvmmio::sim::{SimSteps, StepsConfig};
-use hvmmio::workload::steps::{Answer, End, GuestOp, Lookup, Step, StepExecutor, VmmOp};
+use hvmmio::workload::steps::{Answer, End, GuestOp, HcallMode, Lookup, Step, StepExecutor, VmmOp};
 use proptest::prelude::*;
 
 fn compared(real: &StepsConfig, stream: &StepStream) -> StepsCompared {
@@ -22,7 +23,7 @@ fn with(switch: &str) -> StepsConfig {
 /// Seeds until a difference is found.
 fn first_difference(real: &StepsConfig) -> Option<(u64, StepsCompared)> {
     (1..=40).find_map(|seed| {
-        let found = compared(real, &StepStream::draw(seed, 400).unwrap());
+        let found = compared(real, &StepStream::draw(seed, 400, HcallMode::Virtual).unwrap());
         found.difference.is_some().then_some((seed, found))
     })
 }
@@ -32,7 +33,7 @@ proptest! {
 
     #[test]
     fn the_simulator_is_equal_to_itself_over_any_drawn_stream(seed in any::<u64>()) {
-        let stream = StepStream::draw(seed, 300).unwrap();
+        let stream = StepStream::draw(seed, 300, HcallMode::Virtual).unwrap();
         let found = compared(&StepsConfig::default(), &stream);
         prop_assert!(found.counts.accesses >= 300);
         prop_assert!(found.difference.is_none(), "{}", found.difference.unwrap());
@@ -41,8 +42,33 @@ proptest! {
 
 #[test]
 fn a_stream_is_its_seed() {
-    assert_eq!(StepStream::draw(7, 200).unwrap(), StepStream::draw(7, 200).unwrap());
-    assert_ne!(StepStream::draw(7, 200).unwrap().steps, StepStream::draw(8, 200).unwrap().steps);
+    assert_eq!(
+        StepStream::draw(7, 200, HcallMode::Virtual).unwrap(),
+        StepStream::draw(7, 200, HcallMode::Virtual).unwrap()
+    );
+    assert_ne!(
+        StepStream::draw(7, 200, HcallMode::Virtual).unwrap().steps,
+        StepStream::draw(8, 200, HcallMode::Virtual).unwrap().steps
+    );
+}
+
+/// Steps that switch a memslot's dirty log on.
+fn dirty_logs(stream: &StepStream) -> usize {
+    let on = |step: &&Step| matches!(step, Step::Vmm(VmmOp::SetMemslot { dirty_log: DirtyLog::On, .. }));
+    stream.steps.iter().filter(on).count()
+}
+
+#[test]
+fn streams_for_a_kernel_that_takes_hypercalls_in_real_mode_have_no_dirty_log_and_are_equal_too() {
+    let mut logs = 0;
+    for seed in 1..=20 {
+        let stream = StepStream::draw(seed, 400, HcallMode::Real).unwrap();
+        assert_eq!(dirty_logs(&stream), 0, "seed {seed}");
+        let found = compared(&StepsConfig::default(), &stream);
+        assert!(found.difference.is_none(), "{}", found.difference.unwrap());
+        logs += dirty_logs(&StepStream::draw(seed, 400, HcallMode::Virtual).unwrap());
+    }
+    assert!(logs > 10, "{logs} in the others");
 }
 
 #[test]
@@ -80,7 +106,7 @@ fn a_kernel_with_another_switch_is_found_out() {
 #[test]
 fn a_difference_in_the_table_alone_is_found_at_the_end() {
     // An entry that only one side's VMM restores.
-    let stream = StepStream::draw(3, 50).unwrap();
+    let stream = StepStream::draw(3, 50, HcallMode::Virtual).unwrap();
     struct Forgetful(SimSteps);
     impl StepExecutor for Forgetful {
         type Error = <SimSteps as StepExecutor>::Error;
@@ -109,7 +135,7 @@ fn drawn_streams_have_of_everything_enough() {
     let mut counts = StepCounts::default();
     let (mut kinds, mut misses, mut longest) = (BTreeMap::<String, u64>::new(), BTreeMap::<String, u64>::new(), 0);
     for seed in 1..=20 {
-        let stream = StepStream::draw(seed, 1000).unwrap();
+        let stream = StepStream::draw(seed, 1000, HcallMode::Virtual).unwrap();
         let mut sim = SimSteps::new(&StepsConfig::default()).unwrap();
         let mut batch = 0;
         for step in &stream.steps {

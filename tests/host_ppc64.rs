@@ -15,8 +15,8 @@ use hvmmio::book3s::{Hpte, PageSize, SlbEntry};
 use hvmmio::host::ppc64::{HashGuest, System, Tracing};
 use hvmmio::kvm_hv::memslot::DirtyLog;
 use hvmmio::workload::steps::{
-    AccessSeen, Answer, Attach, End, ExitSeen, GuestAccess, GuestOp, Lookup, RUNTIME_BYTES, STREAM_GPA, STUB_EA, Step,
-    StepExecutor, VmmOp, answer_to_load,
+    AccessSeen, Answer, Attach, End, ExitSeen, GuestAccess, GuestOp, HcallMode, Lookup, RUNTIME_BYTES, STREAM_GPA,
+    STUB_EA, Step, StepExecutor, VmmOp, answer_to_load,
 };
 
 const VSID: u64 = 0x1234;
@@ -123,6 +123,28 @@ fn ram_is_no_mmio_and_a_page_that_left_comes_back_as_zeroes() {
     assert_eq!(answers[0], Answer::Vmm { errno: 0 });
     assert_eq!(lookups(&answers[2..4]), [Lookup::NotMmio; 2]);
     assert_eq!((seen(&answers[3]).rt, seen(&answers[5]).rt), (0x55, 0));
+}
+
+#[test]
+fn a_dirty_log_is_refused_where_a_removal_would_stop_the_processor_and_kept_elsewhere() {
+    let Some(mut guest) = guest() else { return };
+    let ea = 0x900_0000;
+    let slot = VmmOp::SetMemslot { id: 1, base: STREAM_GPA, size: 1 << 16, dirty_log: DirtyLog::On };
+    let logged = guest.perform(&[Step::Vmm(slot), enter(ea, STREAM_GPA.0, HPTE_R_M), access("stw", ea, 1)]);
+    match guest.hcall_mode() {
+        HcallMode::Real => {
+            let error = logged.unwrap_err().to_string();
+            assert!(error.contains("dirty log of memslot 1") && error.contains("real mode"), "{error}");
+        }
+        HcallMode::Virtual => {
+            let logged = logged.unwrap();
+            assert_eq!(logged[0], Answer::Vmm { errno: 0 });
+            assert_eq!(seen(&logged[2]).end, End::Completed);
+            let Answer::Hcall { code: 0, values: [at, ..] } = logged[1] else { panic!("{:x?}", logged[1]) };
+            let removed = guest.perform(&[hcall(0x04, &[0, at, 0])]).unwrap();
+            assert!(matches!(removed[0], Answer::Hcall { code: 0, .. }), "{removed:x?}");
+        }
+    }
 }
 
 #[test]

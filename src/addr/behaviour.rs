@@ -77,10 +77,16 @@ impl Preset {
     /// the text does not begin with two numbers.
     #[must_use]
     pub fn of_release(release: &str) -> Option<Self> {
-        let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
-        let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else { return None };
-        Some(if (major, minor) >= (6, 12) { Self::Linux6_12 } else { Self::Linux6_1 })
+        Some(if release_version(release)? >= (6, 12) { Self::Linux6_12 } else { Self::Linux6_1 })
     }
+}
+
+/// Major and minor number of a release (`uname -r`); `None` if the text does not begin with two numbers.
+#[must_use]
+pub fn release_version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else { return None };
+    Some((major, minor))
 }
 
 impl fmt::Display for Preset {

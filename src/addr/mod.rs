@@ -7,7 +7,7 @@ mod types;
 pub use behaviour::{
     CoalescedRoom, DirectionRule, EmptyEntry, FillOnProtectionFault, FillWhenMemslotBacked, GenerationOnNewHpt,
     IssstoreOnFailure, KernelBehaviour, KeyOnMemslotDelete, KeyOnPageOut, Prefixed, Preset, ReservedPp, SwitchError,
-    SwitchInfo, ZoneLookup,
+    SwitchInfo, ZoneLookup, release_version,
 };
 pub(crate) use named::named;
 pub use types::{EffectiveAddr, Gfn, GuestPhysAddr, Port, PteIndex, Vsid, index};

@@ -13,6 +13,7 @@ use crate::proof::compare_steps::{StepStream, StepsCompared, Watched, compare_st
 use crate::report::{CompareStepsReport, ComparedStreams, WatchReport, WatchedStream};
 use crate::sim::StepsConfig;
 use crate::workload::sequence::Sequence;
+use crate::workload::steps::HcallMode;
 
 /// Accesses of a stream if not given: fewer than on x86_64, since an emulated host is slow.
 const ACCESSES: u64 = 1000;
@@ -30,7 +31,10 @@ pub(super) fn run(args: &Args) -> Result<Done, CliError> {
     let system = System::open().map_err(CliError::failed)?;
     let mut make = || HashGuest::new(&system, config.hpt_order, Tracing::On);
     // Once, so that a missing trace is told before anything runs.
-    let note = make().map_err(CliError::failed)?.note().map(str::to_owned);
+    let first = make().map_err(CliError::failed)?;
+    let (note, hcalls) = (first.note().map(str::to_owned), first.hcall_mode());
+    // Its place in the trace goes to the next.
+    drop(first);
     if let Some(note) = note {
         eprintln!("note: {note}");
     }
@@ -51,7 +55,7 @@ pub(super) fn run(args: &Args) -> Result<Done, CliError> {
         output::write(&report, &args.output)?;
         return Ok(if report.well() { Done::Well } else { Done::Failed });
     }
-    let compared = drawn(&mut make, &config, args)?;
+    let compared = drawn(&mut make, &config, hcalls, args)?;
     let accesses = args.accesses.unwrap_or(ACCESSES);
     let name = format!("streams of {accesses} accesses, seeds from {}", args.seed);
     let report = CompareStepsReport::new(&release(), kernel, &behaviour, vec![ComparedStreams { name, compared }]);
@@ -62,13 +66,14 @@ pub(super) fn run(args: &Args) -> Result<Done, CliError> {
 fn drawn(
     make: &mut dyn FnMut() -> Result<HashGuest, HostError>,
     config: &StepsConfig,
+    hcalls: HcallMode,
     args: &Args,
 ) -> Result<StepsCompared, CliError> {
     let accesses = args.accesses.unwrap_or(ACCESSES);
     let mut progress = Progress::new("compare");
     let mut all = StepsCompared::default();
     for number in 0..args.streams {
-        let stream = StepStream::draw(args.seed.wrapping_add(number), accesses).map_err(CliError::failed)?;
+        let stream = StepStream::draw(args.seed.wrapping_add(number), accesses, hcalls).map_err(CliError::failed)?;
         let compared = compare_steps(make, config, &stream).map_err(CliError::failed)?;
         all.counts.add(&compared.counts);
         progress.at((number + 1) as f64 / args.streams as f64);

@@ -26,6 +26,18 @@ pub const STUB_EA: EffectiveAddr = EffectiveAddr(0x10_0000);
 /// First guest physical address of a stream's own memslots and MMIO pages.
 pub const STREAM_GPA: GuestPhysAddr = GuestPhysAddr(0x1000_0000);
 
+/// Where the kernel takes a hash guest's hypercalls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HcallMode {
+    /// In its virtual mode: POWER9 and later, from Linux 5.14 on.
+    Virtual,
+    /// In hypervisor real mode, where an address from vmalloc is none. A [`DirtyLog`] is at such an address, and
+    /// H_REMOVE, H_BULK_REMOVE, H_CLEAR_MOD and H_PAGE_INIT write to it untranslated (`kvmppc_update_dirty_map`): the
+    /// machine check that follows finds the kernel at work for a guest (`kvmppc_bad_host_intr`), and this processor loops
+    /// from there on, with interrupts off.
+    Real,
+}
+
 /// One step.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {

@@ -7,7 +7,7 @@ use crate::book3s::Hpte;
 use crate::host::shared::Alarm;
 use crate::host::{Deadline, HostError};
 use crate::workload::steps::{
-    AccessSeen, Answer, End, ExitSeen, GuestOp, Lookup, RUNTIME_SLB, STUB_EA, Step, StepExecutor,
+    AccessSeen, Answer, End, ExitSeen, GuestOp, HcallMode, Lookup, RUNTIME_SLB, STUB_EA, Step, StepExecutor,
 };
 
 use super::attribute::{Window, address, lookup};
@@ -74,6 +74,12 @@ impl HashGuest {
     #[must_use]
     pub fn note(&self) -> Option<&str> {
         self.tracer.as_ref().err().map(String::as_str)
+    }
+
+    /// Where this host's kernel takes the guest's hypercalls. In real mode a memslot with a dirty log is refused.
+    #[must_use]
+    pub const fn hcall_mode(&self) -> HcallMode {
+        self.vm.hcalls
     }
 
     /// Entries as the host has them, by debugfs: the host's doublewords, and the guest's second one.

@@ -6,12 +6,13 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::addr::{GuestPhysAddr, PteIndex, index};
+use crate::addr::{GuestPhysAddr, PteIndex, index, release_version};
 use crate::book3s::Hpte;
 use crate::host::{HostError, HostEventfd, Mapping};
 use crate::kvm_hv::memslot::DirtyLog;
-use crate::workload::steps::{Attach, RUNTIME_BYTES, RUNTIME_SLOT, VmmOp};
+use crate::workload::steps::{Attach, HcallMode, RUNTIME_BYTES, RUNTIME_SLOT, VmmOp};
 
+use super::probe::release;
 use super::system::System;
 use super::{call, htab, ioctl, uapi};
 
@@ -43,6 +44,7 @@ pub(super) struct Vm {
     pub fd: OwnedFd,
     /// The thread that made it.
     pub maker: i32,
+    pub hcalls: HcallMode,
     slots: BTreeMap<u32, Slot>,
     attached: Vec<Attached>,
     page: u64,
@@ -56,7 +58,9 @@ impl Vm {
         let page = u64::try_from(page).map_err(|_| HostError::call("sysconf", io::Error::last_os_error()))?;
         // SAFETY: no memory.
         let maker = unsafe { libc::gettid() };
-        let mut vm = Self { fd, maker, slots: BTreeMap::new(), attached: Vec::new(), page };
+        let hash_v3 = call::plain(&fd, ioctl::KVM_CHECK_EXTENSION, uapi::KVM_CAP_PPC_MMU_HASH_V3.into()).unwrap_or(0);
+        let hcalls = hcall_mode(hash_v3, &release());
+        let mut vm = Self { fd, maker, hcalls, slots: BTreeMap::new(), attached: Vec::new(), page };
         for hcall in ENABLED {
             let args = [hcall, IN_KERNEL, 0, 0];
             let mut request =
@@ -93,6 +97,13 @@ impl Vm {
         let done = match *op {
             VmmOp::SetMemslot { id: RUNTIME_SLOT, .. } | VmmOp::DeleteMemslot { id: RUNTIME_SLOT } => {
                 return Err(HostError::Wrong(format!("memslot {RUNTIME_SLOT} is the runtime's: a stream has 1 to 31")));
+            }
+            VmmOp::SetMemslot { id, dirty_log: DirtyLog::On, .. } if self.hcalls == HcallMode::Real => {
+                return Err(HostError::Unsupported(format!(
+                    "the dirty log of memslot {id} is left off on this host: its kernel takes hypercalls in real mode (any \
+                     before POWER9, and any before Linux 5.14), and the first H_REMOVE of a page that was stored to would \
+                     stop the processor for good; leave the log off, or use a POWER9 or later"
+                )));
             }
             VmmOp::SetMemslot { id, base, size, dirty_log } => self.set_slot(id, base.0, size, dirty_log),
             VmmOp::DeleteMemslot { id } => {
@@ -240,3 +251,28 @@ impl Vm {
 
 /// KVM_IOEVENTFD_FLAG_DEASSIGN; datamatch is bit 0.
 const DEASSIGN: u32 = 1 << 2;
+
+/// By KVM_CAP_PPC_MMU_HASH_V3, which POWER9 and later have, and the kernel's release. Real mode where the release does not
+/// say: that is the one with something to avoid.
+fn hcall_mode(hash_v3: u32, release: &str) -> HcallMode {
+    let moved = release_version(release).is_some_and(|version| version >= (5, 14));
+    if hash_v3 != 0 && moved { HcallMode::Virtual } else { HcallMode::Real }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hypercalls_are_taken_in_virtual_mode_on_power9_from_linux_5_14_on_alone() {
+        for (hash_v3, release, mode) in [
+            (1, "6.1.0-50-powerpc64le", HcallMode::Virtual),
+            (1, "5.14.0", HcallMode::Virtual),
+            (1, "5.13.19", HcallMode::Real),
+            (1, "", HcallMode::Real),
+            (0, "6.1.0-50-powerpc64le", HcallMode::Real),
+        ] {
+            assert_eq!(hcall_mode(hash_v3, release), mode, "{hash_v3} {release}");
+        }
+    }
+}

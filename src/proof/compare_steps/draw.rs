@@ -14,6 +14,7 @@
 //! | MMIO right after another AMR | before POWER9 the early handler checks by the AMR as it was at the last exit to the host |
 //! | another AMR or VSID without slbie and slbmte | required of a guest for the VSID; for the AMR, QEMU's TLB wants it |
 //! | bolted entries outside their groups | a resize may find two for one place and stops the host (`BUG_ON`) |
+//! | dirty logs where hypercalls are taken in real mode | the kernel stops the processor ([`HcallMode::Real`]) |
 //! | KVM_PPC_ALLOCATE_HTAB of an order out of range | the kernel has freed the old table by then |
 //! | WriteHtab of entries in slot 7 before the first run | KVM puts the VRMA there |
 
@@ -30,7 +31,7 @@ use crate::proof::rng::Rng;
 use crate::sim::{SimSteps, StepError, StepsConfig};
 use crate::workload::guest::PageUse;
 use crate::workload::script::{Script, ScriptError, bulk, group, slbie, slbmte};
-use crate::workload::steps::{Answer, GuestAccess, GuestOp, Step, StepExecutor, VmmOp};
+use crate::workload::steps::{Answer, GuestAccess, GuestOp, HcallMode, Step, StepExecutor, VmmOp};
 
 use super::vmm_draw::VmmDraw;
 use super::words::Words;
@@ -81,14 +82,16 @@ pub(super) struct Draw {
     hot: Vec<usize>,
     accesses: u64,
     pub vmm: VmmDraw,
+    pub hcalls: HcallMode,
 }
 
 impl StepStream {
-    /// Draws a stream of so many accesses, in batches of tens between steps of the VMM.
+    /// Draws a stream of so many accesses, in batches of tens between steps of the VMM, for kernels that take hypercalls in such
+    /// a mode.
     ///
     /// # Errors
     /// None in practice: the drawn steps are such that the simulator performs them.
-    pub fn draw(seed: u64, accesses: u64) -> Result<Self, DrawError> {
+    pub fn draw(seed: u64, accesses: u64, hcalls: HcallMode) -> Result<Self, DrawError> {
         let script = Script::new(18)?;
         let mut sim = SimSteps::new(&StepsConfig::default())?;
         sim.perform(script.steps())?;
@@ -103,6 +106,7 @@ impl StepStream {
             hot: Vec::new(),
             accesses: 0,
             vmm: VmmDraw::default(),
+            hcalls,
         };
         draw.begin()?;
         while draw.accesses < accesses {

@@ -7,7 +7,7 @@ use crate::book3s::hpte::{HPTE_V_ABSENT, HPTE_V_SECONDARY, HPTE_V_VALID};
 use crate::kvm_hv::memslot::DirtyLog;
 use crate::sim::StepError;
 use crate::workload::script::group;
-use crate::workload::steps::{Answer, Attach, Step, VmmOp};
+use crate::workload::steps::{Answer, Attach, HcallMode, Step, VmmOp};
 
 use super::draw::{Draw, OFFSETS};
 use super::world::{MMIO_GPA, MMIO_PAGES, MOVED, REGION_PAGES, REGIONS, region_gpa, region_slot};
@@ -43,7 +43,11 @@ impl Draw {
         match self.rng.below(100) {
             0..=29 => {
                 let moved = if self.rng.one_in(4) { MOVED } else { 0 };
-                let dirty_log = self.rng.pick(&[DirtyLog::Off, DirtyLog::Off, DirtyLog::On]);
+                let drawn = self.rng.pick(&[DirtyLog::Off, DirtyLog::Off, DirtyLog::On]);
+                let dirty_log = match self.hcalls {
+                    HcallMode::Virtual => drawn,
+                    HcallMode::Real => DirtyLog::Off,
+                };
                 self.set_region(region, GuestPhysAddr(here.0 + moved), dirty_log)
             }
             30..=39 => self.host(VmmOp::DeleteMemslot { id: region_slot(region) }).map(drop),
