@@ -8,7 +8,7 @@ mod skip;
 use hvmmio::addr::{EffectiveAddr, GuestPhysAddr, Vsid};
 use hvmmio::book3s::hash::HashKey;
 use hvmmio::book3s::hpte::{HPTE_R_C, HPTE_R_G, HPTE_R_I, HPTE_R_M, HPTE_R_R, HPTE_V_BOLTED, HPTE_V_VALID, PP_RWXX};
-use hvmmio::book3s::insn::{Direction, Offset, load_store};
+use hvmmio::book3s::insn::{Direction, Offset, asm, load_store};
 use hvmmio::book3s::msr::{DSISR_BADACCESS, DSISR_ISSTORE};
 use hvmmio::book3s::slb::SegmentSize;
 use hvmmio::book3s::{Hpte, PageSize, SlbEntry};
@@ -157,17 +157,22 @@ fn an_access_without_an_hpte_ends_in_a_data_storage_interrupt_that_says_where() 
 }
 
 #[test]
-fn a_vector_load_from_mmio_retries_for_ever_and_the_guest_is_moved_past_it() {
+fn h7_a_load_that_counts_as_a_store_retries_for_ever_and_the_guest_is_moved_past_it() {
     let Some(mut guest) = guest() else { return };
-    // lxv vs14,0(r15): the kernel's direction rule takes it for a store (hazard H7). lmw would do, but not in little-endian mode.
+    let at_mmio = |word| Step::Guest(GuestOp::Access(GuestAccess { word, ra: MMIO_EA, rb: 0, rt: 0 }));
+    // lxv vs14,0(r15). lmw would do, but not in little-endian mode.
     let lxv = 61 << 26 | 14 << 21 | u32::from(GuestAccess::RA) << 16 | 1;
-    let lxv = Step::Guest(GuestOp::Access(GuestAccess { word: lxv, ra: MMIO_EA, rb: 0, rt: 0 }));
-    let answers = guest.perform(&[lxv, access("stw", MMIO_EA, 1)]).unwrap();
-    if matches!(seen(&answers[0]).end, End::Interrupt { vector: 0x700, .. }) {
-        return skip::skipped("a processor before POWER9 has no lxv, and lmw is refused in little-endian mode");
+    let steps = [at_mmio(asm::icbi(GuestAccess::RA, GuestAccess::RB)), at_mmio(lxv), access("stw", MMIO_EA, 1)];
+    let answers = guest.perform(&steps).unwrap();
+    let ends: Vec<_> = answers.iter().map(|answer| seen(answer).end).collect();
+    assert_eq!((ends[0], ends[2]), (End::Retries, End::Completed));
+    // A processor before POWER9 has no lxv: a program interrupt.
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+    if cpuinfo.contains("POWER8") {
+        assert!(matches!(ends[1], End::Interrupt { vector: 0x700, .. }), "{:?}", ends[1]);
+    } else {
+        assert_eq!(ends[1], End::Retries);
     }
-    assert_eq!(seen(&answers[0]).end, End::Retries);
-    assert_eq!(seen(&answers[1]).end, End::Completed);
 }
 
 #[test]
