@@ -221,14 +221,14 @@ switches! {
     }
     /// Which direction DSISR shows when an instruction cannot be emulated.
     issstore_on_failure: IssstoreOnFailure {
-        /// `mmio_is_write` of the previous MMIO, if the refusal comes before it is set: older kernels, by reading the source.
-        Stale = "stale",
-        /// The refused access's own direction.
-        Exact = "exact",
         /// That of what `analyse_instr` made of the word, which `mmio_is_write` is set to before the refusal: seen on 6.1 and
         /// 6.12 (`tests/host_ppc64.rs`). A word it does not know counts as a load.
         #[default]
         Analysed = "analysed",
+        /// `mmio_is_write` of the previous MMIO, if the refusal comes before it is set: older kernels, by reading the source.
+        Stale = "stale",
+        /// The refused access's own direction.
+        Exact = "exact",
     }
     /// H0: what installing a new HPT does to `mmio_update`.
     generation_on_new_hpt: GenerationOnNewHpt {
