@@ -39,7 +39,7 @@ new_root() {
 }
 
 # copy_named ROOT WORD...: the files and directories among a command's words, so that the command finds them by the same
-# name: a relative one under /work, where commands run, an absolute one where it is. `--option=FILE` counts too.
+# name: a relative one under /job, where commands run, an absolute one where it is. `--option=FILE` counts too.
 copy_named() {
     local root=$1 word place
     shift
@@ -51,7 +51,7 @@ copy_named() {
         /dev/* | /proc/* | /sys/*) continue ;;
         /*) place=$root$word ;;
         ../* | */../* | */..) usage_error "\`$word\` goes above the working directory: run from further up, or name it by its absolute path" ;;
-        *) place=$root/work/$word ;;
+        *) place=$root/job/$word ;;
         esac
         mkdir -p "$(dirname "$place")"
         cp -rL -- "$word" "$(dirname "$place")/"
