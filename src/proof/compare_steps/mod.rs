@@ -10,6 +10,7 @@ mod difference;
 mod draw;
 mod equal;
 mod hazards;
+mod hcall_draw;
 mod run;
 mod sequences;
 mod text;
