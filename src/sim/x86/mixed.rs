@@ -1,7 +1,5 @@
 //! Every way of an access at once.
 
-use crate::device::PciHost;
-use crate::io::pci::{Attachment, EcamWindow, HostBridge, PciBus};
 use crate::kvm_x86::Platform;
 use crate::machine::X86Extra;
 use crate::sim::SimError;
@@ -16,11 +14,7 @@ const REPORT_EVERY: u64 = 1 << 14;
 
 /// The guest with its devices: two PCI segments, one of them with a read-only memslot over its window.
 fn guest(scenario: &Scenario) -> Result<Guest, SimError> {
-    let host = |base| -> Result<_, SimError> {
-        let bus = PciBus::with_virtio(1, Attachment::IntegratedEndpoint)?;
-        Ok(PciHost::new(HostBridge::new(EcamWindow::new(base)?, bus)))
-    };
-    let (exits, read_only) = (host(ECAM_EXITS)?, host(ECAM_READ_ONLY)?);
+    let (exits, read_only) = (mixed::pci_host(ECAM_EXITS)?, mixed::pci_host(ECAM_READ_ONLY)?);
     let mut platform = Platform::default();
     read_only.map_read_only(&mut platform);
     let guest = Guest::new(&scenario.machine, scenario.mode, scenario.behaviour, platform, scenario.seed);

@@ -1,11 +1,13 @@
-//! The devices of a mixed guest but for its PCI hosts: what is written is counted, what is read is always the same.
+//! The devices of a mixed guest: what is written is counted, what is read is always the same.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::device::UserSpace;
+use crate::addr::GuestPhysAddr;
+use crate::device::{PciHost, UserSpace};
 use crate::io::DeviceModel;
+use crate::io::pci::{Attachment, EcamWindow, HostBridge, PciBus, PciError};
 
 use super::{IN_BYTE, KINDS, MixedKind};
 
@@ -47,7 +49,16 @@ impl DeviceModel for Constant {
     fn write(&mut self, _: u64, _: &[u8]) {}
 }
 
-/// Puts them behind exits and the ring.
+/// The PCI host of one of the two segments, its ECAM window from `base` on.
+///
+/// # Errors
+/// `base` is no multiple of 256 MiB.
+pub fn pci_host(base: GuestPhysAddr) -> Result<PciHost, PciError> {
+    let bus = PciBus::with_virtio(1, Attachment::IntegratedEndpoint)?;
+    Ok(PciHost::new(HostBridge::new(EcamWindow::new(base)?, bus)))
+}
+
+/// Puts all but the PCI hosts behind exits and the ring.
 pub fn attach(user: &UserSpace) -> Arc<Mutex<Seen>> {
     let seen = Arc::new(Mutex::new(Seen::default()));
     for kind in MixedKind::ALL {

@@ -11,7 +11,7 @@ use crate::addr::{GuestPhysAddr, Port, index, named};
 use crate::io::{CoalescedZone, EventfdId, IoBus, Ioeventfd};
 use crate::kvm_x86::{Instruction, PortWidth, Width};
 
-pub use devices::{Seen, attach};
+pub use devices::{Seen, attach, pci_host};
 
 named! {
     /// A way of an access.

@@ -8,10 +8,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::device::PciHost;
 use crate::host::x86_64::{Asm, DATA, EcamMemory, HostError, Reg, System, Vm};
 use crate::io::EventfdId;
-use crate::io::pci::{Attachment, Bdf, EcamWindow, HostBridge, PciBus, Register, Width as Bytes};
+use crate::io::pci::{Bdf, Register, Width as Bytes};
 use crate::kvm_x86::{Pending, Target};
 use crate::sim::KindStat;
 use crate::workload::mixed::{
@@ -70,13 +69,9 @@ impl Mixed {
             rig.ioeventfd(&ioeventfd)?;
         }
         let seen = mixed::attach(&rig.vmm.user);
-        let host = |base| -> Result<_, HostError> {
-            let bus = PciBus::with_virtio(1, Attachment::IntegratedEndpoint).map_err(refused)?;
-            Ok(PciHost::new(HostBridge::new(EcamWindow::new(base).map_err(refused)?, bus)))
-        };
-        let exits = host(ECAM_EXITS)?;
+        let exits = mixed::pci_host(ECAM_EXITS).map_err(refused)?;
         exits.attach(&rig.vmm.user);
-        let read_only = EcamMemory::new(host(ECAM_READ_ONLY)?)?;
+        let read_only = EcamMemory::new(mixed::pci_host(ECAM_READ_ONLY).map_err(refused)?)?;
         rig.vm.add_read_only(ECAM_READ_ONLY.0, Arc::clone(read_only.memory()))?;
         read_only.attach(&rig.vmm.user);
         let ids = Register::new(0, Bytes::Dword).map_err(refused)?;
