@@ -1,22 +1,46 @@
 //! What a host is and does.
 
-use crate::host::probe::{Execution, Probe};
+use comfy_table::Table;
+
+use crate::host::probe::{Ability, Capability, Execution, Probe};
 use crate::kvm_x86::FastMmio;
 
 use super::Report;
 use super::csv::Row;
 use super::table::{figures, words};
 
+pub(super) fn capability_table(capabilities: &[Capability]) -> Table {
+    let mut table = words(&["capability", "value", "enables"]);
+    for capability in capabilities {
+        let value = if capability.value == 0 { "absent".to_owned() } else { capability.value.to_string() };
+        table.add_row([capability.name, &value, capability.enables]);
+    }
+    table
+}
+
+pub(super) fn ability_table(abilities: &[Ability]) -> Table {
+    let mut table = words(&["can run", ""]);
+    for ability in abilities {
+        let answer = ability.missing.map_or_else(|| "yes".to_owned(), |name| format!("no: {name} is absent"));
+        table.add_row([ability.what, &answer]);
+    }
+    table
+}
+
+pub(super) fn capability_rows(capabilities: &[Capability]) -> impl Iterator<Item = Row> {
+    capabilities.iter().map(|found| Row::new("capability", found.name, found.value, "", ""))
+}
+
+pub(super) fn ability_rows(abilities: &[Ability]) -> impl Iterator<Item = Row> {
+    let answer = |ability: &Ability| if ability.missing.is_none() { "yes" } else { "no" };
+    abilities.iter().map(move |ability| Row::new("can run", ability.what, answer(ability), "", ""))
+}
+
 impl Report for Probe {
     fn table(&self) -> String {
         let modules = if self.modules.is_empty() { "modules unknown".to_owned() } else { self.modules.join(", ") };
         let mut text = format!("KVM API {}, kernel {}, {modules}\n\n", self.api_version, self.kernel);
-        let mut table = words(&["capability", "value", "enables"]);
-        for capability in &self.capabilities {
-            let value = if capability.value == 0 { "absent".to_owned() } else { capability.value.to_string() };
-            table.add_row([capability.name, &value, capability.enables]);
-        }
-        text += &format!("{table}\n\n");
+        text += &format!("{}\n\n", capability_table(&self.capabilities));
         let mut table = words(&["found by experiment", ""]);
         for (what, found) in self.findings() {
             table.add_row([what, &found]);
@@ -26,12 +50,7 @@ impl Report for Probe {
         table.add_row(["empty loop, one turn".to_owned(), format!("{:.2}", self.loop_ns)]);
         table.add_row(["OUT to user space and back".to_owned(), format!("{:.0}", self.exit_ns)]);
         text += &format!("{table}\n\n");
-        let mut table = words(&["can run", ""]);
-        for ability in &self.abilities {
-            let answer = ability.missing.map_or_else(|| "yes".to_owned(), |name| format!("no: {name} is absent"));
-            table.add_row([ability.what, &answer]);
-        }
-        text + &format!("{table}\n")
+        text + &format!("{}\n", ability_table(&self.abilities))
     }
 
     fn rows(&self) -> Vec<Row> {
@@ -40,16 +59,13 @@ impl Report for Probe {
             Row::new("host", "kernel", &self.kernel, "", ""),
             Row::new("host", "modules", self.modules.join(" "), "", ""),
         ];
-        rows.extend(self.capabilities.iter().map(|found| Row::new("capability", found.name, found.value, "", "")));
+        rows.extend(capability_rows(&self.capabilities));
         rows.extend(
             self.findings().into_iter().map(|(what, found)| Row::new("experiment", what, found, "", "measured")),
         );
         rows.push(Row::new("experiment", "empty loop, one turn", self.loop_ns, "ns", "measured"));
         rows.push(Row::new("experiment", "OUT to user space and back", self.exit_ns, "ns", "measured"));
-        for ability in &self.abilities {
-            let answer = if ability.missing.is_none() { "yes" } else { "no" };
-            rows.push(Row::new("can run", ability.what, answer, "", ""));
-        }
+        rows.extend(ability_rows(&self.abilities));
         rows
     }
 }

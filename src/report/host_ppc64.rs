@@ -7,6 +7,7 @@ use crate::proof::store_fit::StoreModel;
 
 use super::Report;
 use super::csv::Row;
+use super::host::{ability_rows, ability_table, capability_rows, capability_table};
 use super::table::{figures, words};
 
 impl PpcProbe {
@@ -49,29 +50,15 @@ impl Report for PpcProbe {
         for (what, found) in self.facts() {
             table.add_row([what, &found]);
         }
-        let mut text = format!("KVM API {}\n\n{table}\n\n", self.api_version);
-        let mut table = words(&["capability", "value", "enables"]);
-        for capability in &self.capabilities {
-            let value = if capability.value == 0 { "absent".to_owned() } else { capability.value.to_string() };
-            table.add_row([capability.name, &value, capability.enables]);
-        }
-        text += &format!("{table}\n\n");
-        let mut table = words(&["can run", ""]);
-        for ability in &self.abilities {
-            let answer = ability.missing.map_or_else(|| "yes".to_owned(), |name| format!("no: {name} is missing"));
-            table.add_row([ability.what, &answer]);
-        }
-        text + &format!("{table}\n")
+        let (capabilities, abilities) = (capability_table(&self.capabilities), ability_table(&self.abilities));
+        format!("KVM API {}\n\n{table}\n\n{capabilities}\n\n{abilities}\n", self.api_version)
     }
 
     fn rows(&self) -> Vec<Row> {
         let mut rows = vec![Row::new("host", "KVM API version", self.api_version, "", "")];
         rows.extend(self.facts().into_iter().map(|(what, found)| Row::new("host", what, found, "", "measured")));
-        rows.extend(self.capabilities.iter().map(|found| Row::new("capability", found.name, found.value, "", "")));
-        for ability in &self.abilities {
-            let answer = if ability.missing.is_none() { "yes" } else { "no" };
-            rows.push(Row::new("can run", ability.what, answer, "", ""));
-        }
+        rows.extend(capability_rows(&self.capabilities));
+        rows.extend(ability_rows(&self.abilities));
         rows
     }
 }
