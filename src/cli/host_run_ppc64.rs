@@ -7,8 +7,8 @@ use super::Args;
 use crate::cli::progress::Progress;
 use crate::cli::{CliError, Done, output};
 use crate::device::NotifyLayout;
-use crate::host::HostError;
-use crate::host::ppc64::{StoreBench, System, Way, release};
+use crate::host::ppc64::{StoreBench, System, Way};
+use crate::host::{HostError, release};
 use crate::report::{StoreReport, StoreRow};
 use crate::sim::{Pattern, Scenario, Workload};
 

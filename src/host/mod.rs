@@ -19,7 +19,7 @@ pub mod x86_64;
     target_os = "linux",
     any(target_arch = "x86_64", all(target_arch = "powerpc64", target_endian = "little"))
 ))]
-pub use shared::{Deadline, HostError, HostEventfd, Mapping, OutOfRange, Place};
+pub use shared::{Deadline, HostError, HostEventfd, Mapping, OutOfRange, Place, release};
 
 /// What a build without a host side answers to `hvmmio host` and `hvmmio compare`.
 pub const NO_HOST_SIDE: &str = "this build of hvmmio has no host side: real KVM is driven on x86_64 and little-endian POWER \

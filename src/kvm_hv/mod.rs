@@ -35,7 +35,7 @@ pub use access::{Access, Fetch};
 pub use cache::{CacheDesign, CacheError, KERNEL_ENTRIES, MmioCache, PolicyKind};
 pub use early::{EarlyStep, Fault};
 pub use full::FullStep;
-pub use hcall::{BULK_REQUESTS, HcallError, HcallReturn, ProtectFlags, flags, number};
+pub use hcall::{BULK_REQUESTS, H_FUNCTION, HcallError, HcallReturn, ProtectFlags, flags, number};
 pub use htab::HtabError;
 pub use outcome::{CacheUse, Handler, Interrupt, MissClass, MmioExit, Outcome, Record, RetryReason};
 pub use pieces::Completion;

@@ -14,7 +14,8 @@ use crate::workload::pci_config::PciMethod;
 use crate::workload::ports::{PortDirection, PortMode};
 
 use super::measured_model::{HeldOut, HostModel, MeasuredWay};
-use super::on_host::{OnHostError, Way, scenario, spread};
+use super::on_host::{OnHostError, Way, scenario};
+use super::spread::spread;
 
 /// A held-out workload is measured so many times; the median counts.
 const TIMES: usize = 5;
@@ -219,7 +220,7 @@ fn model(name: &str, ways: &[MeasuredWay], regs: [f64; 2], own: DeviceCosts) -> 
 
     let mut machine = Machine {
         name: name.to_owned(),
-        description: format!("this host, kernel {}, measured by hvmmio calibrate --host", super::on_host::kernel()),
+        description: format!("this host, kernel {}, measured by hvmmio calibrate --host", crate::host::release()),
         kind: Kind::X86,
         stage: BTreeMap::new(),
         around: BTreeMap::new(),

@@ -23,6 +23,8 @@ mod published_x86;
 mod ratios;
 mod reproduce;
 mod rng;
+#[cfg(any(test, all(target_os = "linux", any(target_arch = "x86_64", target_arch = "powerpc64"))))]
+mod spread;
 #[cfg(all(target_os = "linux", target_arch = "powerpc64", target_endian = "little"))]
 pub mod store_fit;
 

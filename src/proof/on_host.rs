@@ -9,6 +9,7 @@ use crate::workload::ports::PortMode;
 
 use super::comparison::Comparison;
 use super::ratios::{MeasuredRatio, MeasuredTime, OnHost, Ratio};
+use super::spread::spread;
 
 /// Rounds: with 3 ms a batch about two seconds.
 const ROUNDS: usize = 101;
@@ -107,30 +108,4 @@ pub fn measure(
     };
     let times = WAYS.iter().zip(&times).filter_map(time).collect();
     Ok(OnHost { ratios, times, rounds: ROUNDS })
-}
-
-/// The running kernel's release; empty if procfs is not there.
-pub(super) fn kernel() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/osrelease").map_or_else(|_| String::new(), |text| text.trim().to_owned())
-}
-
-/// Median and quartiles.
-pub(super) fn spread(mut values: Vec<f64>) -> (f64, [f64; 2]) {
-    values.sort_by(f64::total_cmp);
-    let last = values.len().saturating_sub(1);
-    let at = |index: usize| values.get(index).copied().unwrap_or(0.0);
-    let median = f64::midpoint(at(last / 2), at(last.div_ceil(2)));
-    (median, [at((last + 2) / 4), at((3 * last + 2) / 4)])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn median_and_quartiles_are_those_of_the_sorted_values() {
-        assert_eq!(spread(vec![5.0, 1.0, 4.0, 2.0, 3.0]), (3.0, [2.0, 4.0]));
-        assert_eq!(spread(vec![4.0, 1.0]), (2.5, [1.0, 4.0]));
-        assert_eq!(spread(Vec::new()), (0.0, [0.0, 0.0]));
-    }
 }

@@ -24,6 +24,12 @@ impl Rng {
         self.bits() % n.max(1)
     }
 
+    /// The same of small numbers.
+    #[cfg(all(target_arch = "powerpc64", target_endian = "little"))]
+    pub fn small(&mut self, n: u32) -> u32 {
+        u32::try_from(self.below(n.into())).unwrap_or(0)
+    }
+
     /// One of a few.
     pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[crate::addr::index(self.below(from.len() as u64))]

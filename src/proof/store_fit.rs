@@ -3,22 +3,21 @@
 //! The fit sees round robin over 1 to 4 pages, all hits, and over 5 to 16, all misses, in three ways out of the guest. A mix is
 //! predicted by its hits in the simulator, store by store.
 
-use std::fs;
-
-use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::{RngCore as _, SeedableRng as _};
 use serde::Serialize;
 
 use crate::addr::{EffectiveAddr, GuestPhysAddr};
 use crate::book3s::insn::{Direction, Size};
-use crate::host::HostError;
-use crate::host::ppc64::{StoreBench, StoreCost, System, Way, release};
+use crate::host::ppc64::{StoreBench, StoreCost, System, Way, timebase};
+use crate::host::{HostError, release};
 use crate::kvm_hv::{CacheUse, HcallError, Vcpu, VcpuConfig, Vm, VmConfig};
 use crate::machine::{self, FileError, Fit, Machine};
 use crate::sim::{self, Notify, Scenario, ScenarioError, SimError, Workload};
+use crate::trace::synthetic::Zipf;
 use crate::workload::guest::{Guest, PageUse, Touch};
 
 use super::calibrate::{FittedCost, rounded, with_cost};
+use super::rng::Rng;
+use super::spread::spread;
 
 /// Pages that stores go to.
 const PAGES: u32 = 16;
@@ -133,37 +132,17 @@ pub struct StoreModel {
     pub text: String,
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
-}
-
 /// Stores of the mixes: a hot set that takes nine of ten, of 3 to 6 pages, and Zipf's law over all.
 fn mixes() -> Vec<(String, Vec<u32>)> {
-    let mut rng = Xoshiro256PlusPlus::seed_from_u64(SEED);
-    let mut below = |bound: u64| (u128::from(rng.next_u64()) * u128::from(bound)) >> 64;
+    let mut rng = Rng::new(SEED);
     let mut drawn = Vec::new();
-    for hot in 3..=6_u32 {
-        let mut page = || {
-            let range = if below(10) == 0 { hot..PAGES } else { 0..hot };
-            range.start + u32::try_from(below((range.end - range.start).into())).unwrap_or(0)
-        };
+    for hot in 3..=6 {
+        let mut page = || if rng.one_in(10) { hot + rng.small(PAGES - hot) } else { rng.small(hot) };
         let pages = (0..MIX_STORES).map(|_| page()).collect();
         drawn.push((format!("hot set of {hot}: 9 of 10 stores, {PAGES} pages in all"), pages));
     }
-    // Page k with weight 1/k, in units that make every weight a whole number.
-    const UNIT: u64 = 720_720;
-    let total: u64 = (1..=u64::from(PAGES)).map(|k| UNIT / k).sum();
-    let mut page = || {
-        let mut left = below(total);
-        (1..PAGES).find(|k| {
-            let weight = u128::from(UNIT / u64::from(*k));
-            let here = left < weight;
-            left = left.saturating_sub(weight);
-            here
-        })
-    };
-    let pages = (0..MIX_STORES).map(|_| page().unwrap_or(PAGES) - 1).collect();
+    let zipf = Zipf::new(PAGES, 1.0);
+    let pages = (0..MIX_STORES).map(|_| zipf.draw(rng.bits())).collect();
     drawn.push((format!("Zipf over {PAGES} pages"), pages));
     drawn
 }
@@ -225,19 +204,12 @@ impl Fitter {
     }
 }
 
-/// The time base's frequency in /proc/cpuinfo, Hz.
-fn timebase() -> Result<u64, StoreFitError> {
-    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let value = |line: &str| line.split_once(':').filter(|(key, _)| key.trim() == "timebase")?.1.trim().parse().ok();
-    text.lines().find_map(value).filter(|hz| *hz > 0).ok_or(StoreFitError::Timebase)
-}
-
 /// Measures this host's stores and makes a model of them, called `name`.
 ///
 /// # Errors
 /// KVM refuses, a guest goes wrong, or no model comes out.
 pub fn fit_stores(system: &System, name: &str, progress: &mut dyn FnMut(f64)) -> Result<StoreModel, StoreFitError> {
-    let timebase = timebase()?;
+    let timebase = timebase().ok_or(StoreFitError::Timebase)?;
     let mut bench = StoreBench::new(system, PAGES)?;
     let mixes = mixes();
     let steps = (Way::ALL.len() * (HITS.len() + MISSES.len() + mixes.len())) as f64;
@@ -251,7 +223,7 @@ pub fn fit_stores(system: &System, name: &str, progress: &mut dyn FnMut(f64)) ->
     for way in Way::ALL {
         let mut level = |over: [u32; 4]| {
             let ticks = over.map(|pages| Ok(time(way, &StoreBench::round_robin(pages, STORES))?.ticks));
-            Ok::<_, HostError>(median(ticks.into_iter().collect::<Result<_, HostError>>()?))
+            Ok::<_, HostError>(spread(ticks.into_iter().collect::<Result<_, HostError>>()?).0)
         };
         let of = FittedWay { way, hit: level(HITS)?, miss: level(MISSES)? };
         for (name, pages) in &mixes {

@@ -2,15 +2,17 @@
 //!
 //! `kvm_page_fault_enter` fires when the full handler goes the slow way: a fault whose HPTE came from the cache returns before
 //! it. It names the memslot it found, and without one the access is emulated next: with one it was a fault of RAM, which the
-//! guest tries again, and a hit may come of that (H3). A kprobe on `kvmppc_hv_emulate_mmio` fires for every emulated access. The trace's clock is the time base (`ppc-tb`), which the
-//! guest reads too, so that an access's lines are those between its two stamps.
+//! guest tries again, and a hit may come of that (H3). A kprobe on `kvmppc_hv_emulate_mmio` fires for every emulated access.
+//! The trace's clock is the time base (`ppc-tb`), which the guest reads too, so that an access's lines are those between its
+//! two stamps.
 
-use crate::book3s::insn::{Insn, Mode, decode};
+use crate::addr::EffectiveAddr;
 use crate::host::HostError;
-use crate::workload::steps::{GuestAccess, Lookup};
+use crate::trace::ftrace::{self, Event};
+use crate::workload::steps::Lookup;
 
-/// What `kvm_page_fault_enter` says where no memslot is.
-const NO_MEMSLOT: &str = "slot=0xffffffffffffffff,";
+/// First frame of the memslot that `kvm_page_fault_enter` tells where there is none.
+const NO_MEMSLOT: u64 = u64::MAX;
 
 /// What a line is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,32 +30,31 @@ pub(super) struct Line {
     pub at: u64,
     pub kind: Kind,
     /// Effective address of the fault.
-    pub ea: u64,
+    pub ea: EffectiveAddr,
 }
 
 /// The lines of a trace; `probe` is the kprobe's name.
 pub(super) fn parse(text: &str, probe: &str) -> Result<Vec<Line>, HostError> {
     let mut lines = Vec::new();
-    for text in text.lines().filter(|line| !line.starts_with('#')) {
+    for text in text.lines() {
         let odd = || HostError::Nonsense { what: format!("a trace line: `{text}`") };
-        if text.contains("LOST") && text.contains("EVENTS") {
+        let lost = || {
             let what = format!("the trace lost events (`{}`): its buffer is too small for a batch", text.trim());
-            return Err(HostError::Wrong(what));
-        }
-        let events = [("kvm_page_fault_enter", Kind::Fault), (probe, Kind::Emulated)];
-        let found = events.iter().find_map(|(name, kind)| {
-            let (before, after) = text.split_once(&format!(": {name}: "))?;
-            Some((before, after, *kind))
-        });
-        let Some((before, after, kind)) = found else { continue };
-        if kind == Kind::Fault && !after.contains(NO_MEMSLOT) {
-            continue;
-        }
-        let at = before.split_whitespace().next_back().and_then(|stamp| stamp.parse().ok()).ok_or_else(odd)?;
-        let hex = after.split_once("ea=0x").map(|(_, rest)| rest).ok_or_else(odd)?;
-        let digits = hex.find(|c: char| !c.is_ascii_hexdigit()).map_or(hex, |end| &hex[..end]);
-        let ea = u64::from_str_radix(digits, 16).map_err(|_| odd())?;
-        lines.push(Line { at, kind, ea });
+            HostError::Wrong(what)
+        };
+        let found = match ftrace::parse(text.as_bytes()).map_err(|_| odd())? {
+            ftrace::Line::Event(found) => found,
+            ftrace::Line::Lost(_) => return Err(lost()),
+            ftrace::Line::Entries { kept, written } if kept < written => return Err(lost()),
+            ftrace::Line::Entries { .. } | ftrace::Line::Nothing => continue,
+        };
+        let (kind, ea) = match found.event {
+            Event::PageFaultEnter { ea, base_gfn: NO_MEMSLOT, .. } => (Kind::Fault, ea),
+            Event::EmulateMmio { ea, .. } => (Kind::Emulated, ea),
+            _ if found.name == probe.as_bytes() => return Err(odd()),
+            _ => continue,
+        };
+        lines.push(Line { at: found.at, kind, ea });
     }
     Ok(lines)
 }
@@ -64,19 +65,7 @@ pub(super) struct Window {
     pub before: u64,
     pub after: u64,
     /// None if its instruction is none that the decoder knows.
-    pub ea: Option<u64>,
-}
-
-/// The address that an access goes to.
-pub(super) fn address(access: &GuestAccess) -> Option<u64> {
-    let mut gpr = [0; 32];
-    gpr[usize::from(GuestAccess::RT)] = access.rt;
-    gpr[usize::from(GuestAccess::RA)] = access.ra;
-    gpr[usize::from(GuestAccess::RB)] = access.rb;
-    match decode(access.word) {
-        Some(Insn::Access(decoded)) => Some(decoded.effective_address(&gpr, Mode::SixtyFour)),
-        _ => None,
-    }
+    pub ea: Option<EffectiveAddr>,
 }
 
 /// What the cache did with an access: by its first emulation.
@@ -113,7 +102,8 @@ mod tests {
 ";
 
     fn at(before: u64, after: u64, ea: u64) -> Lookup {
-        lookup(&parse(TEXT, "emulate_101").unwrap(), &Window { before, after, ea: Some(ea) })
+        let ea = Some(EffectiveAddr(ea));
+        lookup(&parse(TEXT, "emulate_101").unwrap(), &Window { before, after, ea })
     }
 
     #[test]
@@ -128,7 +118,7 @@ mod tests {
           hvmmio-101     [000] .....  100: kvm_page_fault_enter: VCPU 0: hpte=0x1:0x2 guest=0x3 ea=0x8003000,a000000 slot=0x1000,0x0
           hvmmio-101     [000] .....  105: emulate_101: (kvmppc_hv_emulate_mmio+0xc/0x220 [kvm_hv]) gpa=0x10000000 ea=0x8003000 is_store=33554432
 ";
-        let window = Window { before: 90, after: 110, ea: Some(0x800_3000) };
+        let window = Window { before: 90, after: 110, ea: Some(EffectiveAddr(0x800_3000)) };
         assert_eq!(lookup(&parse(text, "emulate_101").unwrap(), &window), Lookup::Hit);
     }
 
@@ -146,6 +136,8 @@ mod tests {
     #[test]
     fn a_trace_that_lost_events_or_says_no_address_is_an_error_not_a_hit() {
         assert!(parse("CPU:0 [LOST 12 EVENTS]\n", "emulate_101").is_err());
+        let overwritten = TEXT.replacen("# tracer: nop", "# entries-in-buffer/entries-written: 6/7   #P:1", 1);
+        assert!(parse(&overwritten, "emulate_101").is_err());
         assert!(parse("h-1 [000] ..... 12: emulate_101: (x) gpa=0x1\n", "emulate_101").is_err());
         assert!(parse("h-1 [000] ..... 1.5: emulate_101: (x) ea=0x1\n", "emulate_101").is_err());
     }

@@ -6,11 +6,12 @@ use crate::addr::PteIndex;
 use crate::book3s::Hpte;
 use crate::host::shared::Alarm;
 use crate::host::{Deadline, HostError};
+use crate::workload::script::effective_address;
 use crate::workload::steps::{
     AccessSeen, Answer, End, ExitSeen, GuestOp, HcallMode, Lookup, RUNTIME_SLB, STUB_EA, Step, StepExecutor,
 };
 
-use super::attribute::{Window, address, lookup};
+use super::attribute::{Window, lookup};
 use super::host_table;
 use super::program::{self, AFTER_ACCESS, ENTRY, HCALL_END, MSR_OFF, SLOT};
 use super::record::{CAPACITY, Field, Order, Queue};
@@ -151,7 +152,7 @@ impl HashGuest {
                                 .map(|field| get(field, 0)),
                         )?
                     };
-                    let window = Window { before, after, ea: address(access) };
+                    let window = Window { before, after, ea: effective_address(access) };
                     Answer::Access(AccessSeen {
                         end,
                         exit: seen.exits[index],

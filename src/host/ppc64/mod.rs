@@ -29,6 +29,6 @@ mod vcpu;
 mod vm;
 
 pub use guest::{HashGuest, Tracing};
-pub use probe::{PpcProbe, SegmentPages, probe, release};
+pub use probe::{PpcProbe, SegmentPages, probe, timebase};
 pub use stores::{StoreBench, StoreCost, Way};
 pub use system::System;

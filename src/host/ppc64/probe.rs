@@ -7,14 +7,17 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::host::HostError;
 use crate::host::probe::{Ability, Capability};
+use crate::host::shared::page_size;
+use crate::host::{HostError, release};
 use crate::workload::steps::{GuestOp, Step, StepExecutor as _};
 
 use super::guest::{HashGuest, Tracing};
 use super::system::System;
 use super::{call, ioctl, uapi};
 
+/// What the kernel says of processors and time base.
+const CPUINFO: &str = "/proc/cpuinfo";
 /// Order of the table that is tried.
 const ORDER: u32 = 18;
 
@@ -102,16 +105,14 @@ pub fn probe(system: &System) -> Result<PpcProbe, HostError> {
     };
     let has_guest = hash_guest.is_ok();
     let has_trace = tracing.is_ok();
-    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let cpuinfo = fs::read_to_string(CPUINFO).unwrap_or_default();
     let coalesced = coalesced(vm.as_ref(), extension(uapi::KVM_CAP_COALESCED_MMIO));
-    // SAFETY: no memory.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     Ok(PpcProbe {
         api_version: uapi::KVM_API_VERSION,
         kernel: release(),
         processor: field(&cpuinfo, "cpu").unwrap_or_default(),
         host_mmu: field(&cpuinfo, "MMU").unwrap_or_else(|| "Hash".to_owned()),
-        page_size: u64::try_from(page).unwrap_or(0),
+        page_size: page_size().map_err(|source| HostError::call("sysconf", source))?,
         kinds: kinds.into_iter().filter(|(_, kind)| system.create(*kind).is_ok()).map(|(name, _)| name).collect(),
         modules: ["kvm", "kvm_hv", "kvm_pr"]
             .into_iter()
@@ -129,10 +130,11 @@ pub fn probe(system: &System) -> Result<PpcProbe, HostError> {
     })
 }
 
-/// The running kernel's release; empty if procfs is not there.
+/// Frequency of the time base, Hz; none if the kernel does not say.
 #[must_use]
-pub fn release() -> String {
-    fs::read_to_string("/proc/sys/kernel/osrelease").map_or_else(|_| String::new(), |text| text.trim().to_owned())
+pub fn timebase() -> Option<u64> {
+    let cpuinfo = fs::read_to_string(CPUINFO).ok()?;
+    field(&cpuinfo, "timebase")?.parse().ok().filter(|hz| *hz > 0)
 }
 
 fn field(cpuinfo: &str, name: &str) -> Option<String> {

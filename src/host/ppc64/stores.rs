@@ -3,11 +3,12 @@
 use serde::Serialize;
 
 use crate::addr::{EffectiveAddr, GuestPhysAddr, Vsid, index};
-use crate::book3s::hash::HashKey;
-use crate::book3s::hpte::{HPTE_R_C, HPTE_R_G, HPTE_R_I, HPTE_R_M, HPTE_R_R, HPTE_V_VALID, PP_RWXX};
 use crate::book3s::slb::SegmentSize;
-use crate::book3s::{PageSize, SlbEntry};
+use crate::book3s::{PageSize, PageSizes};
 use crate::host::HostError;
+use crate::kvm_hv::number;
+use crate::workload::guest::{Guest, PageUse};
+use crate::workload::script::{group, slbmte};
 use crate::workload::steps::{Answer, Attach, GuestOp, RUNTIME_SLB, STUB_EA, Step, StepExecutor as _, VmmOp};
 
 use super::guest::{HashGuest, Tracing};
@@ -15,17 +16,19 @@ use super::system::System;
 
 /// Order of the table: the least there is.
 const ORDER: u32 = 18;
-/// The one segment.
-const VSID: u64 = 0x1234;
+/// The one segment, of 4 KiB pages: they are there on every host.
+const GUEST: Guest = Guest {
+    segment: SegmentSize::M256,
+    vsid: Vsid(0x1234),
+    sizes: PageSizes { base: PageSize::K4, actual: PageSize::K4 },
+};
 /// First device page. The first 16 are in the groups that the stub's 16 pages are in, and behind them: a search passes an entry
 /// that is not the one, as in any guest whose groups are not empty. It costs a miss some 9 ticks.
 const EA: u64 = 0x800_0000 + STUB_EA.0;
 /// Its guest physical address, far from memory.
 const GPA: u64 = 0x1_0000_0000;
-/// Bytes of a page: 4 KiB pages are there on every host.
-const PAGE: u64 = 4096;
-/// PAPR H_ENTER.
-const H_ENTER: u64 = 0x08;
+/// Bytes of a page.
+const PAGE: u64 = GUEST.sizes.actual.bytes();
 
 /// How a store leaves the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -83,19 +86,14 @@ pub struct StoreBench {
     pages: u32,
 }
 
-fn enter(ea: u64, gpa: u64, wimg: u64) -> Step {
-    let segment = segment();
-    let key = HashKey::new(EffectiveAddr(ea), segment.vsid);
-    let group = key.hash & ((1 << (ORDER - 7)) - 1);
-    let r = gpa | HPTE_R_R | HPTE_R_C | wimg | PP_RWXX;
-    Step::Guest(GuestOp::Hcall {
-        number: H_ENTER,
-        args: [0, group << 3, key.hpte_v() | HPTE_V_VALID, r, 0, 0, 0, 0, 0],
-    })
-}
-
-const fn segment() -> SlbEntry {
-    SlbEntry::new(RUNTIME_SLB, EffectiveAddr(0), SegmentSize::M256, Vsid(VSID), PageSize::K4)
+/// H_ENTER of a page, into the first free slot of its primary group.
+fn enter(ea: u64, gpa: u64, page: PageUse) -> Result<Step, HostError> {
+    let (entry, key) = GUEST
+        .hpte(EffectiveAddr(ea), GuestPhysAddr(gpa), page)
+        .ok_or_else(|| HostError::Wrong("no HPTE has such page sizes".to_owned()))?;
+    let mut args = [0; 9];
+    args[1..4].copy_from_slice(&[group(&key, ORDER, false).0, entry.v, entry.r]);
+    Ok(Step::Guest(GuestOp::Hcall { number: number::H_ENTER, args }))
 }
 
 impl StoreBench {
@@ -111,11 +109,13 @@ impl StoreBench {
             return Err(HostError::Unsupported(format!("{pages} device pages: 1 to {} are possible", Self::MAX_PAGES)));
         }
         let mut guest = HashGuest::new(system, ORDER, Tracing::Off)?;
-        let segment = segment();
-        let mut steps = vec![Step::Guest(GuestOp::Slbmte { rs: segment.vsid, rb: segment.esid })];
-        let stub = (STUB_EA.0..STUB_EA.0 + 0x1_0000).step_by(index(PAGE));
-        steps.extend(stub.map(|at| enter(at, at, HPTE_R_M)));
-        steps.extend((0..u64::from(pages)).map(|page| enter(EA + page * PAGE, GPA + page * PAGE, HPTE_R_I | HPTE_R_G)));
+        let mut steps = vec![slbmte(GUEST.slb_entry(RUNTIME_SLB, EffectiveAddr(0)))];
+        for at in (STUB_EA.0..STUB_EA.0 + 0x1_0000).step_by(index(PAGE)) {
+            steps.push(enter(at, at, PageUse::RAM)?);
+        }
+        for page in 0..u64::from(pages) {
+            steps.push(enter(EA + page * PAGE, GPA + page * PAGE, PageUse::DEVICE)?);
+        }
         for answer in guest.perform(&steps)? {
             match answer {
                 Answer::Done | Answer::Hcall { code: 0, .. } => {}

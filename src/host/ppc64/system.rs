@@ -31,14 +31,8 @@ impl System {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_at(path: &str) -> Result<Self, HostError> {
-        let file = File::options().read(true).write(true).open(path).map_err(|source| {
-            let path = path.to_owned();
-            match source.raw_os_error() {
-                Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => HostError::Missing { path, source },
-                Some(libc::EACCES | libc::EPERM) => HostError::NotPermitted { path, source },
-                _ => HostError::Unusable { path, source },
-            }
-        })?;
+        let file = File::options().read(true).write(true).open(path);
+        let file = file.map_err(|source| HostError::not_opened(path, source))?;
         let version = call::plain(&file, ioctl::KVM_GET_API_VERSION, 0);
         let found = version.map_err(|source| HostError::Unusable { path: path.to_owned(), source })?;
         if found != uapi::KVM_API_VERSION {

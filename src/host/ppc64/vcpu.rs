@@ -8,6 +8,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use crate::addr::GuestPhysAddr;
 use crate::book3s::insn::Direction;
 use crate::host::{HostError, Mapping, Place};
+use crate::kvm_hv::H_FUNCTION;
 use crate::workload::steps::{ExitSeen, answer_to_load};
 
 use super::run_call::kvm_run;
@@ -15,8 +16,6 @@ use super::system::System;
 use super::uapi::{self, kvm_run};
 use super::{call, ioctl};
 
-/// PAPR: there is no such hypercall.
-const H_FUNCTION: i64 = -2;
 /// LPCR\[ILE\]: interrupts are taken in little-endian mode (Power ISA 2.07 Book III-S, 2.2).
 const LPCR_ILE: u64 = 1 << 25;
 

@@ -8,16 +8,17 @@ use std::time::Duration;
 
 use crate::addr::{GuestPhysAddr, PteIndex, index, release_version};
 use crate::book3s::Hpte;
-use crate::host::{HostError, HostEventfd, Mapping};
+use crate::host::shared::page_size;
+use crate::host::{HostError, HostEventfd, Mapping, release};
 use crate::kvm_hv::memslot::DirtyLog;
+use crate::kvm_hv::number;
 use crate::workload::steps::{Attach, HcallMode, RUNTIME_BYTES, RUNTIME_SLOT, VmmOp};
 
-use super::probe::release;
 use super::system::System;
 use super::{call, htab, ioctl, uapi};
 
-/// Hypercalls that KVM leaves to user space unless they are enabled (PAPR H_CLEAR_MOD and H_CLEAR_REF).
-const ENABLED: [u64; 2] = [0x10, 0x14];
+/// Hypercalls that KVM leaves to user space unless they are enabled.
+const ENABLED: [u64; 2] = [number::H_CLEAR_MOD, number::H_CLEAR_REF];
 /// KVM_CAP_PPC_ENABLE_HCALL's second argument: handle it in the kernel.
 const IN_KERNEL: u64 = 1;
 
@@ -53,9 +54,7 @@ pub(super) struct Vm {
 impl Vm {
     pub fn new(system: &System, order: u32) -> Result<Self, HostError> {
         let fd = system.create_hash_vm()?;
-        // SAFETY: no memory.
-        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-        let page = u64::try_from(page).map_err(|_| HostError::call("sysconf", io::Error::last_os_error()))?;
+        let page = page_size().map_err(|source| HostError::call("sysconf", source))?;
         // SAFETY: no memory.
         let maker = unsafe { libc::gettid() };
         let hash_v3 = call::plain(&fd, ioctl::KVM_CHECK_EXTENSION, uapi::KVM_CAP_PPC_MMU_HASH_V3.into()).unwrap_or(0);

@@ -172,6 +172,16 @@ const fn emulation(suberror: u32) -> &'static str {
 }
 
 impl HostError {
+    /// KVM's device did not open.
+    pub(in crate::host) fn not_opened(path: &str, source: io::Error) -> Self {
+        let path = path.to_owned();
+        match source.raw_os_error() {
+            Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => Self::Missing { path, source },
+            Some(libc::EACCES | libc::EPERM) => Self::NotPermitted { path, source },
+            _ => Self::Unusable { path, source },
+        }
+    }
+
     /// A failed system call.
     pub(in crate::host) fn call(what: &'static str, source: impl Into<io::Error>) -> Self {
         Self::Call { what, source: source.into() }

@@ -6,6 +6,7 @@ mod deadline;
 mod error;
 mod eventfd;
 mod memory;
+mod system;
 
 #[cfg(any(test, target_arch = "powerpc64"))]
 pub(in crate::host) use deadline::Alarm;
@@ -13,3 +14,6 @@ pub use deadline::Deadline;
 pub use error::{HostError, Place};
 pub use eventfd::HostEventfd;
 pub use memory::{Mapping, OutOfRange};
+#[cfg(target_arch = "powerpc64")]
+pub(in crate::host) use system::page_size;
+pub use system::release;

@@ -11,6 +11,7 @@ use kvm_bindings::{
 use crate::addr::{CoalescedRoom, ZoneLookup};
 use crate::device::UserSpace;
 use crate::host::probe::{Ability, Capability, Execution, Probe, RingFound};
+use crate::host::release;
 use crate::io::{CoalescedZone, EventfdId, IoBus, Ioeventfd};
 use crate::kvm_x86::{Direction, FastMmio, PortWidth, Width};
 
@@ -67,11 +68,6 @@ pub fn probe(system: &System) -> Result<Probe, HostError> {
         exit_ns: exit_ns(system)?,
         abilities: abilities(has),
     })
-}
-
-/// The running kernel's release; empty if procfs is not there.
-pub(super) fn release() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/osrelease").map_or_else(|_| String::new(), |text| text.trim().to_owned())
 }
 
 fn modules() -> Vec<String> {

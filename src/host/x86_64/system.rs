@@ -34,14 +34,7 @@ impl System {
     /// As [`Self::open`].
     pub fn open_at(path: &str) -> Result<Self, HostError> {
         let opened = CString::new(path).map_err(io::Error::other).and_then(|name| Ok(Kvm::new_with_path(name)?));
-        let kvm = opened.map_err(|source| {
-            let path = path.to_owned();
-            match source.raw_os_error() {
-                Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => HostError::Missing { path, source },
-                Some(libc::EACCES | libc::EPERM) => HostError::NotPermitted { path, source },
-                _ => HostError::Unusable { path, source },
-            }
-        })?;
+        let kvm = opened.map_err(|source| HostError::not_opened(path, source))?;
         let found = kvm.get_api_version();
         if found == -1 {
             let source = io::Error::last_os_error();

@@ -9,7 +9,7 @@ use super::{BULK_REQUESTS, HcallError, ProtectFlags, number};
 /// PAPR's H_SUCCESS.
 const H_SUCCESS: i64 = 0;
 /// PAPR's H_FUNCTION: no such hypercall.
-const H_FUNCTION: i64 = -2;
+pub const H_FUNCTION: i64 = -2;
 
 /// What a hypercall leaves in the guest's registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

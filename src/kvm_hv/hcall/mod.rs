@@ -9,7 +9,7 @@ mod read;
 mod remove;
 
 pub use bulk_remove::BULK_REQUESTS;
-pub use dispatch::HcallReturn;
+pub use dispatch::{H_FUNCTION, HcallReturn};
 pub use protect::ProtectFlags;
 
 /// Hypercall numbers, in GPR3 (PAPR 14.5.4; the kernel's `asm/hvcall.h`).
