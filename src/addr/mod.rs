@@ -1,6 +1,7 @@
 //! Addresses as newtypes, and [`KernelBehaviour`], the table of named switches.
 
 mod behaviour;
+mod errno;
 mod named;
 mod types;
 
@@ -9,5 +10,6 @@ pub use behaviour::{
     IssstoreOnFailure, KernelBehaviour, KeyOnMemslotDelete, KeyOnPageOut, Prefixed, Preset, ReservedPp, SwitchError,
     SwitchInfo, ZoneLookup, release_version,
 };
+pub use errno::Errno;
 pub(crate) use named::named;
 pub use types::{EffectiveAddr, Gfn, GuestPhysAddr, Port, PteIndex, Vsid, index};

@@ -1,5 +1,7 @@
 //! What a change to the buses can be refused for, with the kernel's errno.
 
+use crate::addr::Errno;
+
 use super::EventfdId;
 
 /// A refused registration or removal. The text starts with the errno the kernel's ioctl would give.
@@ -72,18 +74,24 @@ pub enum IoError {
 }
 
 impl IoError {
-    /// The errno's name, for example `EEXIST`.
+    /// What the kernel answers.
     #[must_use]
-    pub const fn errno(&self) -> &'static str {
+    pub const fn code(&self) -> Errno {
         match self {
             Self::EventfdLength { .. }
             | Self::DatamatchWithoutLength { .. }
             | Self::WrapsAround { .. }
-            | Self::PioFlag { .. } => "EINVAL",
-            Self::Collision { .. } => "EEXIST",
-            Self::NoSuchIoeventfd { .. } => "ENOENT",
-            Self::BadEventfd { .. } => "EBADF",
-            Self::BusFull { .. } => "ENOSPC",
+            | Self::PioFlag { .. } => Errno::Invalid,
+            Self::Collision { .. } => Errno::Exists,
+            Self::NoSuchIoeventfd { .. } => Errno::NoEntry,
+            Self::BadEventfd { .. } => Errno::BadFile,
+            Self::BusFull { .. } => Errno::NoSpace,
         }
+    }
+
+    /// The errno's name, for example `EEXIST`.
+    #[must_use]
+    pub const fn errno(&self) -> &'static str {
+        self.code().name()
     }
 }

@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use crate::addr::{EffectiveAddr, PteIndex, index};
+use crate::addr::{EffectiveAddr, Errno, PteIndex, index};
 use crate::book3s::hash::PTEG_ENTRIES;
 use crate::book3s::hpte::{HPTE_V_ABSENT, HPTE_V_HVLOCK, HPTE_V_VALID};
 use crate::book3s::{HashKey, Hpte, PageSizes};
@@ -34,6 +34,17 @@ pub enum HptError {
         /// Bytes of table and reverse-map array.
         bytes: u128,
     },
+}
+
+impl HptError {
+    /// What the kernel answers.
+    #[must_use]
+    pub const fn code(&self) -> Errno {
+        match self {
+            Self::Order { .. } => Errno::Invalid,
+            Self::Memory { .. } => Errno::NoMemory,
+        }
+    }
 }
 
 /// One element of the reverse-map array (`struct revmap_entry`).

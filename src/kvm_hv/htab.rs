@@ -1,6 +1,6 @@
 //! Writing to the table from the VMM's side, as an incoming migration does (`kvm_htab_write`).
 
-use crate::addr::PteIndex;
+use crate::addr::{Errno, PteIndex};
 use crate::book3s::hpte::{HPTE_V_ABSENT, HPTE_V_VALID};
 use crate::book3s::{Hpte, PageSizes};
 
@@ -30,6 +30,17 @@ pub enum HtabError {
         /// How.
         source: HcallError,
     },
+}
+
+impl HtabError {
+    /// What the kernel answers.
+    #[must_use]
+    pub const fn code(&self) -> Errno {
+        match self {
+            Self::Index { .. } | Self::PageSize { .. } => Errno::Invalid,
+            Self::Refused { .. } => Errno::Io,
+        }
+    }
 }
 
 impl Vm {

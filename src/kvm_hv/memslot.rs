@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use crate::addr::{Gfn, GuestPhysAddr, index};
+use crate::addr::{Errno, Gfn, GuestPhysAddr, index};
 
 /// Host real address of slot 0's first page; each slot's RAM starts at its own multiple, far from MMIO.
 const HOST_RAM_STRIDE: u64 = 1 << 44;
@@ -62,6 +62,18 @@ pub enum MemslotError {
         /// Size asked for.
         size: u64,
     },
+}
+
+impl MemslotError {
+    /// What the kernel answers.
+    #[must_use]
+    pub const fn code(&self) -> Errno {
+        match self {
+            Self::Overlap { .. } => Errno::Exists,
+            Self::Memory { .. } => Errno::NoMemory,
+            Self::Alignment { .. } | Self::Wraps { .. } | Self::Resize { .. } | Self::Missing { .. } => Errno::Invalid,
+        }
+    }
 }
 
 /// Whether writes to the slot are recorded (`KVM_MEM_LOG_DIRTY_PAGES`).

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::addr::PteIndex;
+use crate::addr::{Errno, PteIndex};
 use crate::book3s::hash::PTEG_ENTRIES;
 use crate::book3s::hpte::{
     HPTE_V_ABSENT, HPTE_V_AVPN_B, HPTE_V_B_SHIFT, HPTE_V_BOLTED, HPTE_V_SECONDARY, HPTE_V_VALID, Hpte,
@@ -27,6 +27,17 @@ pub enum ResizeError {
         /// Index of the second in the old table.
         index: PteIndex,
     },
+}
+
+impl ResizeError {
+    /// What the kernel answers.
+    #[must_use]
+    pub const fn code(&self) -> Errno {
+        match self {
+            Self::Hpt(error) => error.code(),
+            Self::Collision { .. } => Errno::NoSpace,
+        }
+    }
 }
 
 /// Bits of the virtual address that AVPN leaves out.

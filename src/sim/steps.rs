@@ -4,17 +4,14 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::addr::{EffectiveAddr, GuestPhysAddr, KernelBehaviour, PteIndex, index};
+use crate::addr::{EffectiveAddr, Errno, GuestPhysAddr, KernelBehaviour, PteIndex, index};
 use crate::book3s::hpte::{HPTE_GR_RESERVED, HPTE_R_C, HPTE_R_R, HPTE_V_ABSENT, HPTE_V_VALID, Hpte};
 use crate::book3s::insn::{Direction, Endian, Insn, decode, load_value, store_bytes};
 use crate::book3s::slb::{SlbEntry, SlbError};
-use crate::io::{Eventfd, IoBus, IoError, Ioeventfd};
+use crate::io::{Eventfd, IoBus, Ioeventfd};
 use crate::kvm_hv::cache::CacheEntry;
-use crate::kvm_hv::hpt::HptError;
-use crate::kvm_hv::memslot::MemslotError;
 use crate::kvm_hv::{
-    Access, CacheDesign, CacheUse, HtabError, Interrupt, Outcome, Record, ResizeError, Vcpu, VcpuConfig, Vm, VmConfig,
-    VmError,
+    Access, CacheDesign, CacheUse, Interrupt, Outcome, Record, Vcpu, VcpuConfig, Vm, VmConfig, VmError,
 };
 use crate::workload::script::effective_address;
 use crate::workload::steps::{
@@ -34,17 +31,6 @@ const DATA_SEGMENT: u16 = 0x380;
 const PROGRAM: u16 = 0x700;
 /// What hardware gives for a storage interrupt.
 const DATA_STORAGE: u16 = 0x300;
-
-/// errno values of Linux on POWER (`asm-generic/errno-base.h`).
-mod errno {
-    pub const ENOENT: i32 = 2;
-    pub const EIO: i32 = 5;
-    pub const EBADF: i32 = 9;
-    pub const ENOMEM: i32 = 12;
-    pub const EEXIST: i32 = 17;
-    pub const EINVAL: i32 = 22;
-    pub const ENOSPC: i32 = 28;
-}
 
 /// What steps run on.
 #[derive(Clone, Copy, Debug)]
@@ -166,7 +152,7 @@ impl SimSteps {
     /// Performs the step that is number `step` of those given.
     fn step(&mut self, step: usize, what: &Step) -> Result<Answer, StepError> {
         let op = match what {
-            Step::Vmm(op) => return Ok(Answer::Vmm { errno: self.vmm(op).err().unwrap_or(0) }),
+            Step::Vmm(op) => return Ok(Answer::Vmm { errno: self.vmm(op).err().map_or(0, Errno::number) }),
             Step::Guest(op) => op,
         };
         if self.mmu == Mmu::ToBeSetUp {
@@ -269,99 +255,62 @@ impl SimSteps {
     }
 
     /// One step of the VMM; the error is its errno.
-    fn vmm(&mut self, op: &VmmOp) -> Result<(), i32> {
+    fn vmm(&mut self, op: &VmmOp) -> Result<(), Errno> {
         match *op {
             VmmOp::SetMemslot { id, base, size, dirty_log } => {
-                self.vm.set_memory_region(id, base, size, PAGE_SHIFT, Some(dirty_log)).map_err(|e| of_memslot(&e))
+                self.vm.set_memory_region(id, base, size, PAGE_SHIFT, Some(dirty_log)).map_err(|e| e.code())
             }
             VmmOp::DeleteMemslot { id } => {
-                self.vm.delete_memslot(id).map_err(|e| of_memslot(&e))?;
+                self.vm.delete_memslot(id).map_err(|e| e.code())?;
                 self.ram.retain(|(slot, _), _| *slot != id);
                 Ok(())
             }
             VmmOp::PageOut { gpa } => {
-                let (base, _, slot) = self.vm.memslot_at(gpa).ok_or(errno::EINVAL)?;
-                self.vm.page_out(gpa).ok_or(errno::EINVAL)?;
+                let (base, _, slot) = self.vm.memslot_at(gpa).ok_or(Errno::Invalid)?;
+                self.vm.page_out(gpa).ok_or(Errno::Invalid)?;
                 self.ram.remove(&(slot, gpa.gfn(PAGE_SHIFT).0 - base.0));
                 Ok(())
             }
-            VmmOp::PageIn { gpa } => self.vm.page_in(gpa).ok_or(errno::EINVAL),
+            VmmOp::PageIn { gpa } => self.vm.page_in(gpa).ok_or(Errno::Invalid),
             VmmOp::AllocateHtab { order } => {
-                self.vm.install_hpt(order).map_err(|e| of_hpt(&e))?;
+                self.vm.install_hpt(order).map_err(|e| e.code())?;
                 self.mmu = Mmu::ToBeSetUp;
                 Ok(())
             }
             VmmOp::ResizeHpt { order } => self.resize(order),
-            VmmOp::WriteHtab { index, entry } => self.vm.write_htab(index, entry).map_err(|e| match e {
-                HtabError::Index { .. } | HtabError::PageSize { .. } => errno::EINVAL,
-                HtabError::Refused { .. } => errno::EIO,
-            }),
+            VmmOp::WriteHtab { index, entry } => self.vm.write_htab(index, entry).map_err(|e| e.code()),
             VmmOp::Ioeventfd { gpa, length, datamatch, attach } => self.ioeventfd(gpa, length, datamatch, attach),
         }
     }
 
-    fn resize(&self, order: u32) -> Result<(), i32> {
+    fn resize(&self, order: u32) -> Result<(), Errno> {
         // PREPARE refuses the order before COMMIT asks whether a vCPU has run.
         if !(crate::kvm_hv::hpt::MIN_ORDER..=crate::kvm_hv::hpt::MAX_ORDER).contains(&order) {
-            return Err(errno::EINVAL);
+            return Err(Errno::Invalid);
         }
         if self.mmu == Mmu::ToBeSetUp {
-            return Err(errno::EIO);
+            return Err(Errno::Io);
         }
-        self.vm.resize_hpt(order).map_err(|error| match error {
-            ResizeError::Hpt(error) => of_hpt(&error),
-            ResizeError::Collision { .. } => errno::ENOSPC,
-        })
+        self.vm.resize_hpt(order).map_err(|e| e.code())
     }
 
-    fn ioeventfd(&mut self, gpa: GuestPhysAddr, len: u32, datamatch: Option<u64>, attach: Attach) -> Result<(), i32> {
+    fn ioeventfd(&mut self, gpa: GuestPhysAddr, len: u32, datamatch: Option<u64>, attach: Attach) -> Result<(), Errno> {
         let same = |it: &Ioeventfd| (it.addr, it.len, it.datamatch) == (gpa.0, len, datamatch);
         match attach {
             Attach::Assign => {
                 let fd = self.vm.io().create_eventfd();
                 let what = Ioeventfd { bus: IoBus::Mmio, addr: gpa.0, len, datamatch, fd: fd.id() };
-                self.vm.io().assign(what).map_err(|e| of_io(&e))?;
+                self.vm.io().assign(what).map_err(|e| e.code())?;
                 self.eventfds.push(Assigned { what, fd, attached: true });
             }
             Attach::Deassign => {
                 let found = self.eventfds.iter_mut().find(|it| it.attached && same(&it.what));
-                let found = found.ok_or(errno::ENOENT)?;
-                self.vm.io().deassign(found.what).map_err(|e| of_io(&e))?;
+                let found = found.ok_or(Errno::NoEntry)?;
+                self.vm.io().deassign(found.what).map_err(|e| e.code())?;
                 found.attached = false;
             }
         }
         Ok(())
-    }
-}
-
-const fn of_hpt(error: &HptError) -> i32 {
-    match error {
-        HptError::Order { .. } => errno::EINVAL,
-        HptError::Memory { .. } => errno::ENOMEM,
-    }
-}
-
-const fn of_memslot(error: &MemslotError) -> i32 {
-    match error {
-        MemslotError::Overlap { .. } => errno::EEXIST,
-        MemslotError::Memory { .. } => errno::ENOMEM,
-        MemslotError::Alignment { .. }
-        | MemslotError::Wraps { .. }
-        | MemslotError::Resize { .. }
-        | MemslotError::Missing { .. } => errno::EINVAL,
-    }
-}
-
-const fn of_io(error: &IoError) -> i32 {
-    match error {
-        IoError::Collision { .. } => errno::EEXIST,
-        IoError::NoSuchIoeventfd { .. } => errno::ENOENT,
-        IoError::BadEventfd { .. } => errno::EBADF,
-        IoError::BusFull { .. } => errno::ENOSPC,
-        IoError::EventfdLength { .. }
-        | IoError::DatamatchWithoutLength { .. }
-        | IoError::WrapsAround { .. }
-        | IoError::PioFlag { .. } => errno::EINVAL,
     }
 }
 

@@ -14,6 +14,6 @@ pub use deadline::Deadline;
 pub use error::{HostError, Place};
 pub use eventfd::HostEventfd;
 pub use memory::{Mapping, OutOfRange};
-#[cfg(target_arch = "powerpc64")]
+#[cfg(any(test, target_arch = "powerpc64"))]
 pub(in crate::host) use system::page_size;
 pub use system::release;

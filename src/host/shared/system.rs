@@ -10,7 +10,7 @@ pub fn release() -> String {
 ///
 /// # Errors
 /// The system does not say.
-#[cfg(target_arch = "powerpc64")]
+#[cfg(any(test, target_arch = "powerpc64"))]
 pub(in crate::host) fn page_size() -> std::io::Result<u64> {
     // SAFETY: no memory.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::addr::Errno;
 use crate::addr::Port;
 use crate::host::x86_64::{CODE, Deadline, ECAM, HostError, HostEventfd, MappedRing, Mapping, System, Vcpu, Vm};
 use crate::io::{Entry, Ioeventfd, RingError};
@@ -124,12 +125,10 @@ impl HostSide {
 /// The name of a refusal's errno; errors that no change of a stream can have are errors here.
 fn refused(result: io::Result<()>) -> Result<Option<&'static str>, HostError> {
     let Err(source) = result else { return Ok(None) };
-    match source.raw_os_error() {
-        Some(libc::EINVAL) => Ok(Some("EINVAL")),
-        Some(libc::EEXIST) => Ok(Some("EEXIST")),
-        Some(libc::ENOENT) => Ok(Some("ENOENT")),
-        Some(libc::EBADF) => Ok(Some("EBADF")),
-        Some(libc::ENOSPC) => Ok(Some("ENOSPC")),
-        _ => Err(HostError::Call { what: "a change of the buses", source }),
+    /// What the buses are refused with.
+    const KNOWN: [Errno; 5] = [Errno::Invalid, Errno::Exists, Errno::NoEntry, Errno::BadFile, Errno::NoSpace];
+    match source.raw_os_error().and_then(Errno::of).filter(|errno| KNOWN.contains(errno)) {
+        Some(errno) => Ok(Some(errno.name())),
+        None => Err(HostError::Call { what: "a change of the buses", source }),
     }
 }
